@@ -1,0 +1,26 @@
+"""Semi-supervised learning by manifold regularization, tuned at the price of one fit."""
+
+from __future__ import annotations
+
+from onefit.crossval import HeldOutDecisions, cross_val_decisions
+from onefit.estimators import (
+    LapLogisticRegression,
+    LapRLSClassifier,
+    LapRLSRegressor,
+    LapSVC,
+)
+from onefit.folds import RepeatedSemiSupervisedKFold, SemiSupervisedKFold
+
+__all__ = [
+    "HeldOutDecisions",
+    "LapLogisticRegression",
+    "LapRLSClassifier",
+    "LapRLSRegressor",
+    "LapSVC",
+    "RepeatedSemiSupervisedKFold",
+    "SemiSupervisedKFold",
+    "__version__",
+    "cross_val_decisions",
+]
+
+__version__ = "0.1.0"

@@ -1,0 +1,16 @@
+"""Array types used throughout."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.intp]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+Sparse: TypeAlias = sp.csr_array
+#: A matrix of rows: dense, or any scipy sparse matrix or array.
+Rows: TypeAlias = Any

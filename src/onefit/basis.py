@@ -1,0 +1,351 @@
+r"""Function spaces in which a fit is solved, and their deformation by the graph.
+
+A *basis* holds functions :math:`f` of the RKHS as coefficient arrays. Everything that solvers and
+criteria do is said with three operations,
+
+* ``values(a)``: the values of f on the N rows,
+* ``representer(u)``: the coefficients of :math:`\sum_j u_j \kappa(x_j, \cdot)`,
+* ``inner(a, b, values_b)``: the inner product :math:`\langle f_a, f_b \rangle_\kappa`,
+
+and with the *deformed* kernel of one ratio :math:`r = \gamma_I / (\gamma_A N^2)`,
+
+.. math:: \tilde K = (K^{-1} + r L)^{-1} = K (I + r L K)^{-1},
+
+of which a fit needs the block of the labelled rows only (equation (3) of the documentation).
+
+:class:`KernelBasis` keeps K and factors for one ratio, which is all that a single fit needs.
+:class:`SpectralBasis` pays for one eigen-decomposition, after which every ratio is diagonal
+(equation (2)); it is also the form of the Nystrom approximation.
+
+Rows are ordered with the labelled ones last: the factorisation then yields the labelled block of
+the deformed kernel as a by-product.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import scipy.linalg as sl
+
+from onefit._typing import FloatArray, IntArray, Sparse
+
+__all__ = [
+    "Basis",
+    "Deformed",
+    "KernelBasis",
+    "SpectralBasis",
+    "pivoted_cholesky",
+    "spectral_basis",
+]
+
+
+class Deformed(Protocol):
+    """The deformed kernel of one ratio r, factored: solve many."""
+
+    @property
+    def labelled_gram(self) -> FloatArray:
+        r"""The l x l block :math:`\tilde K_{LL}`."""
+        ...
+
+    def solve(self, coef: FloatArray) -> FloatArray:
+        r"""Coefficients of :math:`(I + r L_{op})^{-1} f`, with :math:`L_{op}` the graph operator."""
+        ...
+
+    def expand(self, beta: FloatArray) -> FloatArray:
+        r"""Coefficients of :math:`\sum_{j \in L} \beta_j \tilde\kappa(x_j, \cdot)`."""
+        ...
+
+
+class Basis(Protocol):
+    """A space of functions on the rows; see the module's description."""
+
+    laplacian: Sparse
+    n_labelled: int
+
+    @property
+    def n_rows(self) -> int:
+        """N, labelled and unlabelled rows together."""
+        ...
+
+    def values(self, coef: FloatArray) -> FloatArray:
+        """Function values on all rows."""
+        ...
+
+    def labelled_values(self, coef: FloatArray) -> FloatArray:
+        """Function values on the labelled rows."""
+        ...
+
+    def representer(self, weights: FloatArray) -> FloatArray:
+        """Coefficients of the kernel expansion with these weights on the rows."""
+        ...
+
+    def kernel_columns(self, rows: IntArray) -> FloatArray:
+        """Kernel between all rows and ``rows``, as the space sees it."""
+        ...
+
+    def inner(self, coef: FloatArray, other: FloatArray, other_values: FloatArray) -> FloatArray:
+        """Column-wise inner products in the RKHS."""
+        ...
+
+    def squared_norms_of_evaluation(self) -> FloatArray:
+        """``k(x, x)`` on the rows, as the space sees it."""
+        ...
+
+    def dense_operator(self, S: Sparse) -> FloatArray:
+        r"""Matrix of :math:`a \mapsto` representer(S values(a)) in coefficients."""
+        ...
+
+    def deform(self, ratio: float) -> Deformed:
+        """Factor the deformed kernel of one ratio r."""
+        ...
+
+    def dual_coefficients(self, coef: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Rows and weights of the kernel expansion with which new rows are predicted."""
+        ...
+
+
+# --- one ratio: a factorisation for a single fit ------------------------------------------------
+
+
+@dataclass(frozen=True)
+class KernelBasis:
+    """All of the RKHS that the data sees: coefficients are kernel weights on the N rows.
+
+    Parameters
+    ----------
+    kernel : array of shape (N, N)
+        K, labelled rows last.
+    laplacian : sparse array of shape (N, N)
+        L of the graph on the same rows.
+    n_labelled : int
+        How many of the last rows are labelled.
+    """
+
+    kernel: FloatArray
+    laplacian: Sparse
+    n_labelled: int
+
+    @property
+    def n_rows(self) -> int:
+        return self.kernel.shape[0]
+
+    def values(self, coef: FloatArray) -> FloatArray:
+        return self.kernel @ coef
+
+    def labelled_values(self, coef: FloatArray) -> FloatArray:
+        return self.kernel[self.n_rows - self.n_labelled :] @ coef
+
+    def representer(self, weights: FloatArray) -> FloatArray:
+        return weights
+
+    def kernel_columns(self, rows: IntArray) -> FloatArray:
+        return self.kernel[:, rows]
+
+    def inner(self, coef: FloatArray, other: FloatArray, other_values: FloatArray) -> FloatArray:
+        return np.einsum("ij,ij->j", coef, other_values)
+
+    def squared_norms_of_evaluation(self) -> FloatArray:
+        return np.diagonal(self.kernel)
+
+    def dense_operator(self, S: Sparse) -> FloatArray:
+        return S @ self.kernel
+
+    def deform(self, ratio: float) -> Deformed:
+        if ratio == 0.0:
+            return _Undeformed(self)
+        # (L K) in C order is (K L) in Fortran order: LAPACK factors I + r K L in this buffer.
+        D = self.laplacian @ self.kernel
+        D *= ratio
+        D.flat[:: self.n_rows + 1] += 1.0
+        lu, pivots, info = sl.lapack.dgetrf(D.T, overwrite_a=1)
+        if info != 0:  # pragma: no cover - I + rKL has eigenvalues >= 1 for any PSD kernel
+            raise np.linalg.LinAlgError("I + r K L is singular: the kernel is not PSD.")
+        return _DeformedKernel(self, lu, pivots)
+
+    def dual_coefficients(self, coef: FloatArray) -> tuple[IntArray, FloatArray]:
+        rows = np.flatnonzero(np.any(coef != 0.0, axis=1))
+        return rows, coef[rows]
+
+
+@dataclass(frozen=True)
+class _DeformedKernel:
+    """LU factors of I + r K L, whose transpose I + r L K maps coefficients to coefficients."""
+
+    basis: KernelBasis
+    lu: FloatArray
+    pivots: IntArray
+
+    @cached_property
+    def labelled_gram(self) -> FloatArray:
+        # K~ = (I + rKL)^-1 K. With the labelled rows last, forward substitution and the last
+        # l x l triangle of U give the labelled block; nothing above it is needed.
+        first = self.basis.n_rows - self.basis.n_labelled
+        columns = np.array(self.basis.kernel[first:].T, order="F")
+        columns = sl.lapack.dlaswp(columns, self.pivots, overwrite_a=1)
+        columns = sl.blas.dtrsm(1.0, self.lu, columns, lower=1, diag=1, overwrite_b=1)
+        G = sl.solve_triangular(self.lu[first:, first:], columns[first:], check_finite=False)
+        return 0.5 * (G + G.T)
+
+    def solve(self, coef: FloatArray) -> FloatArray:
+        solution, _ = sl.lapack.dgetrs(self.lu, self.pivots, coef, trans=1)
+        return solution
+
+    def expand(self, beta: FloatArray) -> FloatArray:
+        return self.solve(_padded(beta, self.basis.n_rows))
+
+
+@dataclass(frozen=True)
+class _Undeformed:
+    """No manifold penalty: the deformed kernel is the kernel."""
+
+    basis: KernelBasis
+
+    @cached_property
+    def labelled_gram(self) -> FloatArray:
+        first = self.basis.n_rows - self.basis.n_labelled
+        return self.basis.kernel[first:, first:]
+
+    def solve(self, coef: FloatArray) -> FloatArray:
+        return coef
+
+    def expand(self, beta: FloatArray) -> FloatArray:
+        return _padded(beta, self.basis.n_rows)
+
+
+def _padded(beta: FloatArray, n_rows: int) -> FloatArray:
+    coef = np.zeros((n_rows, beta.shape[1]), order="F")
+    coef[n_rows - beta.shape[0] :] = beta
+    return coef
+
+
+# --- every ratio: one eigen-decomposition -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SpectralBasis:
+    r"""Features in which both penalties are diagonal: :math:`\lVert f\rVert^2 = w'w,\ f'Lf = w'\Theta w`.
+
+    Parameters
+    ----------
+    features : array of shape (N, d)
+        Z, with f = Z w on the rows; labelled rows last.
+    theta : array of shape (d,)
+        Eigenvalues of the Laplacian's quadratic form.
+    projection : array of shape (c, d)
+        z(x) = projection' k(landmarks, x).
+    landmarks : array of shape (c,)
+        Rows that carry the kernel expansion.
+    laplacian, n_labelled
+        As in :class:`KernelBasis`.
+    """
+
+    features: FloatArray
+    theta: FloatArray
+    projection: FloatArray
+    landmarks: IntArray
+    laplacian: Sparse
+    n_labelled: int
+
+    @property
+    def n_rows(self) -> int:
+        return self.features.shape[0]
+
+    @property
+    def labelled_features(self) -> FloatArray:
+        """Z_L, the last l rows of Z."""
+        return self.features[self.n_rows - self.n_labelled :]
+
+    def values(self, coef: FloatArray) -> FloatArray:
+        return self.features @ coef
+
+    def labelled_values(self, coef: FloatArray) -> FloatArray:
+        return self.labelled_features @ coef
+
+    def representer(self, weights: FloatArray) -> FloatArray:
+        return self.features.T @ weights
+
+    def kernel_columns(self, rows: IntArray) -> FloatArray:
+        return self.features @ self.features[rows].T
+
+    def inner(self, coef: FloatArray, other: FloatArray, other_values: FloatArray) -> FloatArray:
+        return np.einsum("ij,ij->j", coef, other)
+
+    def squared_norms_of_evaluation(self) -> FloatArray:
+        return np.einsum("ij,ij->i", self.features, self.features)
+
+    def dense_operator(self, S: Sparse) -> FloatArray:
+        return self.features.T @ (S @ self.features)
+
+    def deform(self, ratio: float) -> Deformed:
+        return _DiagonalDeformation(self, 1.0 / (1.0 + ratio * self.theta))
+
+    def dual_coefficients(self, coef: FloatArray) -> tuple[IntArray, FloatArray]:
+        return self.landmarks, self.projection @ coef
+
+
+@dataclass(frozen=True)
+class _DiagonalDeformation:
+    """(I + r Theta)^-1, a diagonal."""
+
+    basis: SpectralBasis
+    scale: FloatArray
+
+    @cached_property
+    def labelled_gram(self) -> FloatArray:
+        root = self.basis.labelled_features * np.sqrt(self.scale)
+        return root @ root.T
+
+    def solve(self, coef: FloatArray) -> FloatArray:
+        return self.scale[:, None] * coef
+
+    def expand(self, beta: FloatArray) -> FloatArray:
+        return self.scale[:, None] * (self.basis.labelled_features.T @ beta)
+
+
+def spectral_basis(
+    columns: FloatArray,
+    landmarks: IntArray,
+    laplacian: Sparse,
+    n_labelled: int,
+) -> SpectralBasis:
+    r"""Factor :math:`K \approx C P^+ C' = B B'`, then :math:`B'LB = Q \Theta Q'` and Z = BQ.
+
+    Parameters
+    ----------
+    columns : array of shape (N, c)
+        C, the kernel between all rows and the landmarks. All rows as landmarks in order (c = N)
+        give the exact basis.
+    landmarks : array of shape (c,)
+        Their row numbers.
+    laplacian, n_labelled
+        As in :class:`KernelBasis`.
+
+    Notes
+    -----
+    P is factored by Cholesky with complete pivoting, which stops at its numerical rank: landmarks
+    that repeat others drop out, and wide kernels, whose matrices have few eigenvalues above
+    rounding, yield a small basis.
+    """
+    lower, kept = pivoted_cholesky(columns[landmarks])
+    C = columns[:, kept]
+    B = sl.solve_triangular(lower, C.T, lower=True, check_finite=False).T
+    theta, Q = sl.eigh(B.T @ (laplacian @ B), driver="evd", check_finite=False)
+    projection = sl.solve_triangular(lower, Q, lower=True, trans=1, check_finite=False)
+    return SpectralBasis(
+        features=B @ Q,
+        theta=np.maximum(theta, 0.0),
+        projection=projection,
+        landmarks=landmarks[kept],
+        laplacian=laplacian,
+        n_labelled=n_labelled,
+    )
+
+
+def pivoted_cholesky(P: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Lower triangle R of P[kept][:, kept] = R R', with ``kept`` the numerically independent rows."""
+    factor, pivots, rank, _ = sl.lapack.dpstrf(P, lower=1)
+    kept = pivots[:rank].astype(np.intp) - 1
+    return np.tril(factor[:rank, :rank]), kept

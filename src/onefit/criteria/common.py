@@ -1,0 +1,188 @@
+"""What the criteria share: their result, the bound (8), and the columns of folds without points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import brentq
+
+from onefit._typing import FloatArray, IntArray
+from onefit.folds import Fold
+from onefit.problem import Fit, Problem
+from onefit.solvers.labels import LabelState, evaluate
+from onefit.solvers.points import FoldColumn, FoldsState, FoldSystems
+
+__all__ = ["FoldDecisions", "Holdout", "fold_systems", "label_decisions", "point_decisions"]
+
+Holdout = Literal["labels", "points"]
+
+
+@dataclass(frozen=True)
+class FoldDecisions:
+    """Held-out decision values of one fold.
+
+    Parameters
+    ----------
+    rows : array of shape (n,)
+        Internal row numbers.
+    decisions : array of shape (n, q)
+        f_{-i}(x), or its approximation.
+    error_bounds : array of shape (n, q) or None
+        Bound (8) on their distance from the fold's exact optimum; None if not asked for.
+    n_solves : int
+        Linear systems solved for this fold.
+    """
+
+    rows: IntArray
+    decisions: FloatArray
+    error_bounds: FloatArray | None
+    n_solves: int
+
+
+def label_decisions(
+    problem: Problem, fold: Fold, v: FloatArray, states: Sequence[LabelState], bounds: bool
+) -> FoldDecisions:
+    """Decisions on the held-out labels, from one state for each output."""
+    first = problem.n_rows - problem.n_labelled
+    test = np.flatnonzero(fold.test_labels)
+    error_bounds = None
+    if bounds:
+        certified = [
+            _certified_labels(problem, y, v, state)
+            for y, state in zip(problem.targets.T, states, strict=True)
+        ]
+        states = [state for state, _ in certified]
+        error_bounds = np.column_stack([bound[test] for _, bound in certified])
+    decisions = np.column_stack([state.values[test] for state in states])
+    n_solves = sum(state.n_steps for state in states)
+    return FoldDecisions(first + test, decisions, error_bounds, n_solves)
+
+
+def _certified_labels(
+    problem: Problem, y: FloatArray, v: FloatArray, state: LabelState
+) -> tuple[LabelState, FloatArray]:
+    r"""Bound (8) with labels held out, :math:`\tfrac12\sqrt{G_{xx}}\sqrt{\rho' G \rho}`.
+
+    The objective is not strongly convex in an intercept. It is moved to its optimum first; by
+    monotonicity of the slopes it then errs by no more than the largest error on a kept label.
+    """
+    G = problem.gram
+    if problem.fit_intercept:
+        b = optimal_intercept(problem, y, v, state.values - state.intercept, state.intercept)
+        moved = evaluate(G, y, v, problem.loss, state.beta, b)
+        state = LabelState(moved.beta, b, moved.values, moved.slope, moved.curvature, state.n_steps)
+    bound = 0.5 * np.sqrt(np.maximum(np.diagonal(G), 0.0)) * state.gradient_norm(G)
+    if problem.fit_intercept:
+        bound = bound + bound[v > 0.0].max()
+    return state, bound
+
+
+def optimal_intercept(
+    problem: Problem, y: FloatArray, v: FloatArray, kernel_values: FloatArray, near: float
+) -> float:
+    """Zero of the intercept's slope, sum_i v_i loss'(y_i, f_i + b), closest to hand."""
+
+    def slope(b: float) -> float:
+        return float(v @ problem.loss.derivative(y, kernel_values + b))
+
+    if slope(near) == 0.0:
+        return near
+    step = 1e-8
+    low = high = near
+    while slope(low) > 0.0 and step < 1e12:
+        low, step = near - step, 4.0 * step
+    step = 1e-8
+    while slope(high) < 0.0 and step < 1e12:
+        high, step = near + step, 4.0 * step
+    if slope(low) * slope(high) > 0.0:  # one class only: no finite optimum
+        return near
+    return float(brentq(slope, low, high, xtol=1e-14))
+
+
+def fold_systems(fit: Fit, folds: Sequence[Fold]) -> tuple[FoldSystems, FoldsState]:
+    """Objectives of folds that remove points, and the full solution as their starting point.
+
+    Columns run over outputs within folds.
+    """
+    problem = fit.problem
+    q = problem.targets.shape[1]
+    columns = []
+    for fold in folds:
+        laplacian = problem.graph.padded_laplacian(fold.kept_rows)
+        scale = problem.manifold_penalty / fold.kept_rows.size**2
+        v = problem.weights.normalized(fold.kept_labels) * fold.kept_labels
+        columns += [FoldColumn(laplacian, scale, v, y) for y in problem.targets.T]
+    systems = FoldSystems(
+        problem.basis,
+        problem.deformed,
+        problem.gram,
+        columns,
+        problem.loss,
+        problem.ambient_penalty,
+        problem.fit_intercept,
+    )
+    start = FoldsState(
+        np.tile(fit.coef, len(folds)),
+        np.tile(fit.kernel_values, len(folds)),
+        np.tile(fit.labels.intercept, len(folds)),
+    )
+    assert len(columns) == q * len(folds)
+    return systems, start
+
+
+def point_decisions(
+    fit: Fit,
+    folds: Sequence[Fold],
+    systems: FoldSystems,
+    state: FoldsState,
+    n_solves: int,
+    bounds: bool,
+) -> list[FoldDecisions]:
+    """Decisions on all held-out rows of every fold, from one column each."""
+    q = fit.problem.targets.shape[1]
+    certificate = None
+    if bounds:
+        state, certificate = _certified_points(fit.problem, systems, state)
+    values = state.values
+    results = []
+    for i, fold in enumerate(folds):
+        columns = slice(i * q, (i + 1) * q)
+        results.append(
+            FoldDecisions(
+                fold.test_rows,
+                values[fold.test_rows, columns],
+                None if certificate is None else certificate[fold.test_rows, columns],
+                round(n_solves / len(folds)),
+            )
+        )
+    return results
+
+
+def _certified_points(
+    problem: Problem, systems: FoldSystems, state: FoldsState
+) -> tuple[FoldsState, FloatArray]:
+    r"""Bound (8) with points held out.
+
+    The metric :math:`R_i` of a fold is not factored; :math:`R_i \succeq 2\gamma_A I` gives the
+    weaker :math:`\sqrt{\kappa(x, x)}\,\lVert g_i \rVert_\kappa / (2\gamma_A)`.
+    """
+    if problem.fit_intercept:
+        labelled = state.kernel_values[systems.labelled]
+        b = [
+            optimal_intercept(problem, c.y, c.v, labelled[:, j], float(state.intercept[j]))
+            for j, c in enumerate(systems.columns)
+        ]
+        state = FoldsState(state.coef, state.kernel_values, np.array(b))
+    gradient, _ = systems.gradient(state)
+    values = problem.basis.values(gradient)
+    norm = np.sqrt(np.maximum(problem.basis.inner(gradient, gradient, values), 0.0))
+    evaluation = np.sqrt(problem.basis.squared_norms_of_evaluation())
+    bound = np.outer(evaluation, norm / (2.0 * problem.ambient_penalty))
+    if problem.fit_intercept:
+        bound += np.array(
+            [bound[systems.labelled, j][c.v > 0].max() for j, c in enumerate(systems.columns)]
+        )
+    return state, bound

@@ -1,0 +1,107 @@
+r"""Exact cross-validation: the optimum of every fold.
+
+Labels held out, square loss: with :math:`A = G + \mathrm{diag}(1/v)` over *all* labels and a fold
+h, equation (4) gives every held-out residual from one factorisation,
+
+.. math:: y_h - f_{-h}(x_h) = \left([A^{-1}]_{hh}\right)^{-1} (A^{-1} y)_h ,
+
+also when A is bordered by the intercept. Other losses run Newton's method from the full solution.
+Points held out: the fold systems of :mod:`onefit.solvers.points`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.linalg as sl
+
+from onefit._typing import FloatArray
+from onefit.criteria.common import (
+    FoldDecisions,
+    Holdout,
+    fold_systems,
+    label_decisions,
+    point_decisions,
+)
+from onefit.folds import Fold
+from onefit.problem import Fit, Problem
+from onefit.solvers.labels import solve_labels
+from onefit.solvers.points import minimize_folds
+
+__all__ = ["exact"]
+
+
+def exact(
+    fit: Fit, folds: Sequence[Fold], holdout: Holdout, *, bounds: bool = False
+) -> list[FoldDecisions]:
+    """Held-out decisions at the optimum of every fold.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit on all rows.
+    folds : sequence of Fold
+        What to hold out.
+    holdout : {"labels", "points"}
+        Hide the labels of a fold, or remove its points from the graph too.
+    bounds : bool, default=False
+        Whether to compute the bound (8), which here measures the solver's accuracy.
+    """
+    if holdout == "points":
+        problem = fit.problem
+        systems, start = fold_systems(fit, folds)
+        state, n_solves = minimize_folds(systems, start, tol=problem.tol, max_iter=problem.max_iter)
+        return point_decisions(fit, folds, systems, state, n_solves, bounds)
+    if fit.problem.loss.is_quadratic and not bounds:
+        return _square_labels(fit.problem, folds)
+    return [_refit_labels(fit, fold, bounds) for fold in folds]
+
+
+def _refit_labels(fit: Fit, fold: Fold, bounds: bool) -> FoldDecisions:
+    problem = fit.problem
+    v = problem.weights.normalized(fold.kept_labels) * fold.kept_labels
+    refit = solve_labels(
+        problem.gram,
+        problem.targets,
+        v,
+        problem.loss,
+        fit_intercept=problem.fit_intercept,
+        start=fit.labels,
+        tol=problem.tol,
+        max_iter=problem.max_iter,
+    )
+    return label_decisions(problem, fold, v, refit.states, bounds)
+
+
+def _square_labels(problem: Problem, folds: Sequence[Fold]) -> list[FoldDecisions]:
+    """Equation (4); folds whose weights agree share the factorisation of A."""
+    first = problem.n_rows - problem.n_labelled
+    factored: dict[bytes, tuple[FloatArray, FloatArray]] = {}
+    results = []
+    for fold in folds:
+        v = problem.weights.normalized(fold.kept_labels)
+        key = np.round(v, 15).tobytes()
+        is_new = key not in factored
+        if is_new:
+            factored[key] = _inverse_and_dual(problem, v)
+        inverse, dual = factored[key]
+        h = np.flatnonzero(fold.test_labels & ~fold.kept_labels)
+        out = np.flatnonzero(~fold.kept_labels)
+        # Labels that are neither kept nor tested are removed together with the tested ones.
+        residual = sl.solve(inverse[np.ix_(out, out)], dual[out], assume_a="sym")
+        tested = np.isin(out, h)
+        decisions = problem.targets[h] - residual[tested]
+        results.append(FoldDecisions(first + h, decisions, None, 1 + int(is_new)))
+    return results
+
+
+def _inverse_and_dual(problem: Problem, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """A^-1 and A^-1 y of the (bordered) system."""
+    lower = sl.cholesky(problem.gram + np.diag(1.0 / v), lower=True, check_finite=False)
+    inverse, _ = sl.lapack.dpotri(lower, lower=1)
+    inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    if problem.fit_intercept:
+        one = inverse.sum(axis=1)
+        inverse = inverse - np.outer(one, one) / one.sum()
+    return inverse, inverse @ problem.targets

@@ -1,0 +1,337 @@
+"""What the estimators share: from parameters and data to a fitted kernel expansion."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import gen_batches
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
+
+from onefit._typing import FloatArray, IntArray, Rows
+from onefit.assembly import (
+    GraphSettings,
+    KernelSettings,
+    build_basis,
+    check_precomputed_kernel,
+    labelled_last,
+)
+from onefit.kernels import Kernel
+from onefit.losses import Loss
+from onefit.problem import Fit, Problem
+from onefit.targets import LabelWeights, Targets, check_sample_weight
+from onefit.validation import check_integer, check_number
+
+__all__ = ["Assembled", "ManifoldEstimator", "documented"]
+
+#: Entries of a block of the kernel matrix between new and training rows.
+_PREDICT_BLOCK = 2**24
+
+_PARAMETERS = """kernel : str or callable, default="gaussian"
+        ``"gaussian"`` is exp(-||x - x'||^2 / (2 kernel_width)). ``"precomputed"``: X is the kernel
+        matrix. Other names, with ``kernel_params``, are those of
+        :func:`sklearn.metrics.pairwise.pairwise_kernels`. A callable k(X, Y) returns the matrix.
+    kernel_width : float or "median", default="median"
+        sigma of the Gaussian kernel, in units of a squared distance. "median" is the median
+        squared distance between rows.
+    ambient_penalty : float, default=0.001
+        gamma_A > 0, the weight of the squared norm of f.
+    manifold_penalty : float, default=1.0
+        gamma_I >= 0, the weight of the smoothness of f along the graph. 0 ignores unlabelled rows.
+    n_neighbors : int, default=8
+        k, neighbours in the graph.
+    graph_width : float or "median", default="median"
+        sigma_w of the heat weights. "median" is the median squared distance to a neighbour.
+    kernel_params : dict, optional
+        Keyword arguments of kernels other than the Gaussian.
+    graph : "knn", sparse matrix of shape (N, N) or callable, default="knn"
+        The graph: symmetric k nearest neighbours, a precomputed symmetric non-negative affinity
+        on the rows of X, or a function of X that returns one.
+    graph_weights : {"heat", "binary"}, default="heat"
+        Weights of the kNN edges: exp(-||x - x'||^2 / (2 graph_width)), or 1.
+    laplacian : {"unnormalized", "normalized"}, default="unnormalized"
+        D - W, or I - D^-1/2 W D^-1/2.
+    laplacian_power : int, default=1
+        The penalty is f' L^p f.
+    n_components : int or None, default=None
+        None: the exact solution. A number: Nystrom approximation of the kernel with that many
+        landmark rows.
+    landmarks : {"uniform", "rpcholesky"}, default="uniform"
+        How landmarks are chosen: uniformly, or by randomly pivoted Cholesky, which needs fewer.
+    fit_intercept : bool, default=False
+        Whether f has a constant that is not penalised. Unbalanced classes want one.
+    tol : float, default=1e-8
+        Newton's method stops when a step moves no fitted value by more than this.
+    max_iter : int, default=200
+        Most Newton steps.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the landmarks."""
+
+_ATTRIBUTES = """X_fit_ : array or sparse matrix of shape (c, n_features)
+        Rows that carry the kernel expansion of f (with a precomputed kernel: None).
+    support_ : array of shape (c,)
+        Their row numbers in the training data.
+    dual_coef_ : array of shape (c, q)
+        Weights of the expansion, f(x) = sum_j dual_coef_[j] k(X_fit_[j], x) + intercept_.
+    intercept_ : array of shape (q,)
+        Constants; zeros without an intercept.
+    transduction_ : array of shape (N,) or (N, q)
+        Predictions on the training rows, labelled and unlabelled.
+    kernel_width_, graph_width_ : float or None
+        Widths used.
+    graph_ : sparse array of shape (N, N)
+        Affinity of the graph.
+    n_iter_ : int
+        Newton steps, over all outputs.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : array of shape (n_features,)
+        Their names, when X has string column names."""
+
+
+def documented(cls: type[Any]) -> type[Any]:
+    """Fill the common parameters and attributes into a class docstring."""
+    text = cls.__doc__ or ""
+    cls.__doc__ = text.replace("{parameters}", _PARAMETERS).replace("{attributes}", _ATTRIBUTES)
+    return cls
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """A problem built from user data, with what is needed to go back to the user's rows."""
+
+    problem: Problem
+    order: IntArray
+    targets: Targets
+    X: Rows
+    kernel: Kernel
+    graph_width: float | None
+    is_flat: bool
+
+    def to_user_order(self, internal: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Rows from internal order to the order in which the user gave them."""
+        result = np.empty_like(internal)
+        result[self.order] = internal
+        return result
+
+
+class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
+    """What the four estimators share."""
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Callable[..., Any] = "gaussian",
+        kernel_width: float | Literal["median"] = "median",
+        ambient_penalty: float = 1e-3,
+        manifold_penalty: float = 1.0,
+        n_neighbors: int = 8,
+        graph_width: float | Literal["median"] = "median",
+        kernel_params: Mapping[str, Any] | None = None,
+        graph: Any = "knn",
+        graph_weights: str = "heat",
+        laplacian: str = "unnormalized",
+        laplacian_power: int = 1,
+        n_components: int | None = None,
+        landmarks: str = "uniform",
+        fit_intercept: bool = False,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.kernel_width = kernel_width
+        self.ambient_penalty = ambient_penalty
+        self.manifold_penalty = manifold_penalty
+        self.n_neighbors = n_neighbors
+        self.graph_width = graph_width
+        self.kernel_params = kernel_params
+        self.graph = graph
+        self.graph_weights = graph_weights
+        self.laplacian = laplacian
+        self.laplacian_power = laplacian_power
+        self.n_components = n_components
+        self.landmarks = landmarks
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    # What subclasses say: how to read y, which loss, which class weights.
+
+    @abstractmethod
+    def _read_targets(self, y: Any) -> Targets:
+        """Which rows are labelled, and what the loss compares with."""
+
+    @abstractmethod
+    def _make_loss(self) -> Loss:
+        """The loss, with its parameters checked."""
+
+    def _make_class_weight(self, targets: Targets) -> str | FloatArray | None:
+        """Factors of the losses by class number."""
+        return None
+
+    # From data to a solved problem.
+
+    def assemble(self, X: Any, y: Any, sample_weight: Any = None) -> Assembled:
+        """Validate everything and build the :class:`~onefit.problem.Problem`, without solving it.
+
+        For developers: the common entrance of ``fit`` and of the cross-validation criteria.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in ``fit``.
+        """
+        kernel_settings, graph_settings = self._checked_settings()
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+        if self.kernel == "precomputed":
+            check_precomputed_kernel(X)
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        check_consistent_length(X, y)
+        targets, sample = _weighted_targets(self._read_targets, y, sample_weight, X)
+        order = labelled_last(targets.labelled)
+        # Widths and neighbours do not depend on the order; landmarks and factors are in it.
+        kernel = kernel_settings.resolve(X)
+        is_precomputed = self.kernel == "precomputed"
+        graph, sigma_w = graph_settings.resolve(X, kernel_is_precomputed=is_precomputed)
+        ordered = X[np.ix_(order, order)] if is_precomputed else X[order]
+        graph = graph.permute(order)
+        basis = build_basis(kernel, kernel_settings, ordered, graph, len(sample), self.random_state)
+        problem = Problem(
+            basis=basis,
+            graph=graph,
+            targets=targets.values,
+            weights=LabelWeights(sample, targets.codes, self._make_class_weight(targets)),
+            loss=self._make_loss(),
+            ambient_penalty=float(self.ambient_penalty),
+            manifold_penalty=float(self.manifold_penalty),
+            fit_intercept=bool(self.fit_intercept),
+            tol=float(self.tol),
+            max_iter=int(self.max_iter),
+        )
+        is_flat = np.ndim(y) == 1 and targets.values.shape[1] == 1
+        return Assembled(problem, order, targets, X, kernel, sigma_w, is_flat)
+
+    def _checked_settings(self) -> tuple[KernelSettings, GraphSettings]:
+        check_number(
+            "ambient_penalty",
+            self.ambient_penalty,
+            hint="Without an ambient penalty the solution is not unique.",
+        )
+        check_number("manifold_penalty", self.manifold_penalty, zero_allowed=True)
+        check_number("tol", self.tol)
+        check_integer("max_iter", self.max_iter, minimum=1)
+        kernel = KernelSettings(
+            self.kernel,
+            self.kernel_width,
+            self.kernel_params,
+            self.n_components,
+            self.landmarks,
+        )
+        graph = GraphSettings(
+            self.graph,
+            self.n_neighbors,
+            self.graph_width,
+            self.graph_weights,
+            self.laplacian,
+            self.laplacian_power,
+        )
+        kernel.check()
+        graph.check()
+        return kernel, graph
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[Assembled, Fit]:
+        assembled = self.assemble(X, y, sample_weight)
+        fit = assembled.problem.solve()
+        if not fit.labels.converged:
+            _warn_not_converged(fit)
+        rows, weights = assembled.problem.basis.dual_coefficients(fit.coef)
+        self.support_ = assembled.order[rows]
+        self.X_fit_ = None if self.kernel == "precomputed" else assembled.X[self.support_]
+        self.dual_coef_ = weights
+        self.intercept_ = fit.labels.intercept
+        self.kernel_width_ = assembled.kernel.width if self.kernel == "gaussian" else None
+        self.graph_width_ = assembled.graph_width
+        self.graph_ = assembled.problem.graph.permute(np.argsort(assembled.order)).affinity
+        self.n_iter_ = fit.labels.n_steps
+        self._kernel = assembled.kernel
+        return assembled, fit
+
+    def decisions(self, X: Any) -> FloatArray:
+        """Decision values f(x) of every output, computed in blocks of rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        array of shape (n, q)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        size = max(1, _PREDICT_BLOCK // max(1, len(self.support_)))
+        blocks = [
+            self._kernel_to_support(X[rows]) @ self.dual_coef_
+            for rows in gen_batches(X.shape[0], size)
+        ]
+        return np.concatenate(blocks) + self.intercept_
+
+    def _kernel_to_support(self, X: Rows) -> FloatArray:
+        if self.kernel == "precomputed":
+            return np.asarray(X[:, self.support_])
+        return self._kernel(X, self.X_fit_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.target_tags.required = True
+        return tags
+
+
+def _weighted_targets(
+    read_targets: Callable[[Any], Targets], y: Any, sample_weight: Any, X: Rows
+) -> tuple[Targets, FloatArray]:
+    """Targets and weights of the rows with a label; a weight of 0 takes the label away."""
+    targets = read_targets(y)
+    if sample_weight is None:
+        return targets, np.ones(targets.values.shape[0])
+    weights = check_sample_weight(sample_weight, X.shape[0])
+    if not np.any(weights[targets.labelled] > 0):
+        raise ValueError(
+            "sample_weight is 0 for every labelled row; expected a positive weight for at least "
+            "one row of each class or one target."
+        )
+    if np.all(weights[targets.labelled] > 0):
+        return targets, weights[targets.labelled]
+    hidden = np.array(y, dtype=object)
+    hidden[weights == 0] = None
+    targets = read_targets(hidden)
+    return targets, weights[targets.labelled]
+
+
+def _warn_not_converged(fit: Fit) -> None:
+    problem = fit.problem
+    worst = max(state.gradient_norm(problem.gram) for state in fit.labels.states)
+    warnings.warn(
+        f"Newton's method stopped after {problem.max_iter} steps with gradient norm {worst:.3g}; "
+        "raise max_iter, or tol.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,339 @@
+"""Classification with partly known labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+
+from onefit._typing import FloatArray
+from onefit.estimators._base import ManifoldEstimator, documented
+from onefit.losses import HuberizedHinge, Logistic, Loss, Square, SquaredHinge
+from onefit.targets import Targets, class_targets, class_weight_array
+from onefit.validation import check_choice, check_number
+
+__all__ = ["LapLogisticRegression", "LapRLSClassifier", "LapSVC"]
+
+
+class _ManifoldClassifier(ClassifierMixin, ManifoldEstimator):
+    """Two classes by the sign of f; more by one f against the rest each, from one basis."""
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Callable[..., Any] = "gaussian",
+        kernel_width: float | Literal["median"] = "median",
+        ambient_penalty: float = 1e-3,
+        manifold_penalty: float = 1.0,
+        n_neighbors: int = 8,
+        graph_width: float | Literal["median"] = "median",
+        kernel_params: Mapping[str, Any] | None = None,
+        graph: Any = "knn",
+        graph_weights: str = "heat",
+        laplacian: str = "unnormalized",
+        laplacian_power: int = 1,
+        n_components: int | None = None,
+        landmarks: str = "uniform",
+        fit_intercept: bool = False,
+        class_weight: str | Mapping[Any, float] | None = None,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            kernel=kernel,
+            kernel_width=kernel_width,
+            ambient_penalty=ambient_penalty,
+            manifold_penalty=manifold_penalty,
+            n_neighbors=n_neighbors,
+            graph_width=graph_width,
+            kernel_params=kernel_params,
+            graph=graph,
+            graph_weights=graph_weights,
+            laplacian=laplacian,
+            laplacian_power=laplacian_power,
+            n_components=n_components,
+            landmarks=landmarks,
+            fit_intercept=fit_intercept,
+            tol=tol,
+            max_iter=max_iter,
+            random_state=random_state,
+        )
+        self.class_weight = class_weight
+
+    def _read_targets(self, y: Any) -> Targets:
+        return class_targets(y)
+
+    def _make_class_weight(self, targets: Targets) -> str | FloatArray | None:
+        assert targets.classes is not None
+        return class_weight_array(self.class_weight, targets.classes)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to labelled and unlabelled rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (N, n_features)
+            All rows.
+        y : array-like of shape (N,)
+            Class labels; -1 where unknown (None or NaN in arrays of strings or objects).
+        sample_weight : array-like of shape (N,), optional
+            Weights of the losses; those of unlabelled rows are not used.
+
+        Returns
+        -------
+        self
+        """
+        assembled, fit = self._fit(X, y, sample_weight)
+        self.classes_ = assembled.targets.classes
+        self.transduction_ = self._named(assembled.to_user_order(fit.values))
+        return self
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Decision values f(x).
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+            Rows (with a precomputed kernel: the kernel between them and all training rows).
+
+        Returns
+        -------
+        array of shape (n,) or (n, n_classes)
+            Positive for ``classes_[1]`` with two classes; one column each with more.
+        """
+        values = self.decisions(X)
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    def predict(self, X: Any) -> np.ndarray[Any, Any]:
+        """Predicted classes of new rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+            As in :meth:`decision_function`.
+        """
+        return self._named(self.decisions(X))
+
+    def _named(self, values: FloatArray) -> np.ndarray[Any, Any]:
+        codes = values[:, 0] > 0 if values.shape[1] == 1 else values.argmax(axis=1)
+        return self.classes_[codes.astype(np.intp)]
+
+
+@documented
+class LapRLSClassifier(_ManifoldClassifier):
+    r"""Laplacian regularised least squares for classification.
+
+    .. math:: \min_f \; \sum_{i \in L} v_i\, (y_i - f(x_i))^2 + \gamma_A \lVert f \rVert_\kappa^2
+              + \frac{\gamma_I}{N^2} f' L f, \qquad y_i = \pm 1,
+
+    over labelled rows L and all N rows of the graph. The label -1 marks unlabelled rows. More than
+    two classes are fitted one against the rest, all from one factorisation.
+
+    Parameters
+    ----------
+    {parameters}
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the losses by class; "balanced" weighs classes inversely to their counts among
+        the labelled rows.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Class labels.
+    {attributes}
+
+    See Also
+    --------
+    LapSVC : With the hinge loss.
+    cross_val_decisions : Cross-validation at the price of one fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_moons
+    >>> from onefit import LapRLSClassifier
+    >>> X, truth = make_moons(200, noise=0.05, random_state=0)
+    >>> y = np.full(200, -1)
+    >>> y[:6] = truth[:6]                                        # six labels
+    >>> model = LapRLSClassifier(kernel_width=0.1, manifold_penalty=10.0).fit(X, y)
+    >>> float(np.mean(model.transduction_ == truth))
+    1.0
+    """
+
+    def _make_loss(self) -> Loss:
+        return Square()
+
+
+@documented
+class LapSVC(_ManifoldClassifier):
+    r"""Laplacian support vector machine.
+
+    .. math:: \min_f \; \sum_{i \in L} v_i\, \ell(y_i f(x_i)) + \gamma_A \lVert f \rVert_\kappa^2
+              + \frac{\gamma_I}{N^2} f' L f, \qquad y_i = \pm 1,
+
+    with the hinge loss rounded over a band of half-width h around its corner, or the squared hinge
+    loss. The label -1 marks unlabelled rows.
+
+    Parameters
+    ----------
+    {parameters}
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the losses by class; "balanced" weighs classes inversely to their counts among
+        the labelled rows.
+    loss : {"huberized_hinge", "squared_hinge"}, default="huberized_hinge"
+        The loss.
+    hinge_width : float, default=0.01
+        h of the huberised hinge.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Class labels.
+    {attributes}
+
+    See Also
+    --------
+    LapRLSClassifier : With the square loss, whose cross-validation has a closed form.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_moons
+    >>> from onefit import LapSVC
+    >>> X, truth = make_moons(200, noise=0.05, random_state=0)
+    >>> y = np.full(200, -1)
+    >>> y[:6] = truth[:6]                                        # six labels
+    >>> model = LapSVC(kernel_width=0.1, manifold_penalty=10.0).fit(X, y)
+    >>> float(np.mean(model.transduction_ == truth))
+    1.0
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Callable[..., Any] = "gaussian",
+        kernel_width: float | Literal["median"] = "median",
+        ambient_penalty: float = 1e-3,
+        manifold_penalty: float = 1.0,
+        n_neighbors: int = 8,
+        graph_width: float | Literal["median"] = "median",
+        kernel_params: Mapping[str, Any] | None = None,
+        graph: Any = "knn",
+        graph_weights: str = "heat",
+        laplacian: str = "unnormalized",
+        laplacian_power: int = 1,
+        n_components: int | None = None,
+        landmarks: str = "uniform",
+        fit_intercept: bool = False,
+        class_weight: str | Mapping[Any, float] | None = None,
+        loss: str = "huberized_hinge",
+        hinge_width: float = 0.01,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            kernel=kernel,
+            kernel_width=kernel_width,
+            ambient_penalty=ambient_penalty,
+            manifold_penalty=manifold_penalty,
+            n_neighbors=n_neighbors,
+            graph_width=graph_width,
+            kernel_params=kernel_params,
+            graph=graph,
+            graph_weights=graph_weights,
+            laplacian=laplacian,
+            laplacian_power=laplacian_power,
+            n_components=n_components,
+            landmarks=landmarks,
+            fit_intercept=fit_intercept,
+            class_weight=class_weight,
+            tol=tol,
+            max_iter=max_iter,
+            random_state=random_state,
+        )
+        self.loss = loss
+        self.hinge_width = hinge_width
+
+    _losses: ClassVar[tuple[str, ...]] = ("huberized_hinge", "squared_hinge")
+
+    def _make_loss(self) -> Loss:
+        check_choice("loss", self.loss, self._losses)
+        check_number("hinge_width", self.hinge_width)
+        if self.loss == "squared_hinge":
+            return SquaredHinge()
+        return HuberizedHinge(float(self.hinge_width))
+
+
+@documented
+class LapLogisticRegression(_ManifoldClassifier):
+    r"""Laplacian kernel logistic regression.
+
+    .. math:: \min_f \; \sum_{i \in L} v_i \ln(1 + e^{-y_i f(x_i)})
+              + \gamma_A \lVert f \rVert_\kappa^2 + \frac{\gamma_I}{N^2} f' L f,
+              \qquad y_i = \pm 1,
+
+    over labelled rows L and all N rows of the graph. The label -1 marks unlabelled rows.
+
+    Parameters
+    ----------
+    {parameters}
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the losses by class; "balanced" weighs classes inversely to their counts among
+        the labelled rows.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Class labels.
+    {attributes}
+
+    See Also
+    --------
+    LapRLSClassifier : With the square loss, whose cross-validation has a closed form.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_moons
+    >>> from onefit import LapLogisticRegression
+    >>> X, truth = make_moons(200, noise=0.05, random_state=0)
+    >>> y = np.full(200, -1)
+    >>> y[:6] = truth[:6]                                        # six labels
+    >>> model = LapLogisticRegression(kernel_width=0.1, manifold_penalty=10.0).fit(X, y)
+    >>> float(np.mean(model.transduction_ == truth))
+    1.0
+    """
+
+    def _make_loss(self) -> Loss:
+        return Logistic()
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Class probabilities 1 / (1 + exp(-f)); normalised over classes when there are more.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+            As in :meth:`decision_function`.
+        """
+        positive = expit(self.decisions(X))
+        if positive.shape[1] == 1:
+            return np.hstack([1.0 - positive, positive])
+        total = positive.sum(axis=1, keepdims=True)
+        even = np.full_like(positive, 1.0 / positive.shape[1])
+        return np.divide(positive, total, out=even, where=total > 0.0)
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Logarithms of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+            As in :meth:`decision_function`.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))

@@ -1,0 +1,95 @@
+"""Regression with partly known targets."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from onefit._typing import FloatArray
+from onefit.estimators._base import ManifoldEstimator, documented
+from onefit.losses import Loss, Square
+from onefit.targets import Targets, regression_targets
+
+__all__ = ["LapRLSRegressor"]
+
+
+@documented
+class LapRLSRegressor(RegressorMixin, ManifoldEstimator):
+    r"""Laplacian regularised least squares for regression.
+
+    .. math:: \min_f \; \sum_{i \in L} v_i\, (y_i - f(x_i))^2 + \gamma_A \lVert f \rVert_\kappa^2
+              + \frac{\gamma_I}{N^2} f' L f
+
+    over labelled rows L and all N rows of the graph, with v_i = 1/l, or proportional to
+    ``sample_weight``. Rows whose target is NaN are unlabelled.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    {attributes}
+
+    See Also
+    --------
+    LapRLSClassifier : The same loss for classes.
+    cross_val_decisions : Cross-validation at the price of one fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefit import LapRLSRegressor
+    >>> X = np.linspace(0, 6, 61)[:, None]
+    >>> y = np.where(np.arange(61) % 6 == 0, np.sin(X[:, 0]), np.nan)  # 11 labels
+    >>> model = LapRLSRegressor(kernel_width=1.0, ambient_penalty=1e-4).fit(X, y)
+    >>> model.predict([[1.5]]).round(2)
+    array([1.])
+    """
+
+    def _read_targets(self, y: Any) -> Targets:
+        return regression_targets(y)
+
+    def _make_loss(self) -> Loss:
+        return Square()
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to labelled and unlabelled rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (N, n_features)
+            All rows.
+        y : array-like of shape (N,) or (N, q)
+            Targets; NaN where unknown.
+        sample_weight : array-like of shape (N,), optional
+            Weights of the losses; those of unlabelled rows are not used.
+
+        Returns
+        -------
+        self
+        """
+        assembled, fit = self._fit(X, y, sample_weight)
+        self._is_flat = np.ndim(y) == 1
+        self.transduction_ = self._shaped(assembled.to_user_order(fit.values))
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """Predicted targets of new rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+            Rows (with a precomputed kernel: the kernel between them and all training rows).
+        """
+        return self._shaped(self.decisions(X))
+
+    def _shaped(self, values: FloatArray) -> FloatArray:
+        return values[:, 0] if self._is_flat else values
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

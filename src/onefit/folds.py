@@ -1,0 +1,301 @@
+"""Partitions of labelled and unlabelled rows, and the folds that criteria work on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.utils import check_random_state, indexable
+
+from onefit._typing import BoolArray, IntArray
+from onefit.targets import UNLABELED, encode_classes
+
+__all__ = ["Fold", "RepeatedSemiSupervisedKFold", "SemiSupervisedKFold", "internal_folds"]
+
+Task = Literal["auto", "classification", "regression"]
+
+
+class SemiSupervisedKFold:
+    r"""K folds that partition the labelled and the unlabelled rows separately.
+
+    Fold i consists of labelled rows :math:`L_i` and unlabelled rows :math:`U_i`. ``split`` yields
+    as training rows all but :math:`L_i \cup U_i` and as test rows :math:`L_i` alone, so that
+    scikit-learn's own tools never score a row whose label is unknown. Classes are spread evenly
+    over the folds; classes rarer than the number of folds are simply absent from some.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds t, at most the number of labelled rows; that many gives leave-one-out.
+    shuffle : bool, default=False
+        Whether to shuffle rows before they are dealt to the folds. Without it rows are dealt in
+        turn, in the order in which they come.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the shuffle.
+    task : {"auto", "classification", "regression"}, default="auto"
+        How to read ``y``. In classification -1 (also None, and NaN) marks an unlabelled row; in
+        regression NaN does. "auto" takes float targets with a NaN or a fraction for regression.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefit import SemiSupervisedKFold
+    >>> y = np.array([0, 1, 0, 1, -1, -1, -1, -1])
+    >>> for train, test in SemiSupervisedKFold(n_splits=2).split(np.zeros((8, 1)), y):
+    ...     print(train, test)
+    [2 3 5 7] [0 1]
+    [0 1 4 6] [2 3]
+    """
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        shuffle: bool = False,
+        random_state: Any = None,
+        task: Task = "auto",
+    ) -> None:
+        self.n_splits = n_splits
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.task = task
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(n_splits={self.n_splits}, shuffle={self.shuffle}, "
+            f"random_state={self.random_state})"
+        )
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Number of folds."""
+        return self.n_splits
+
+    def split(self, X: Any, y: Any, groups: Any = None) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield (train, test) row numbers of every fold.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, n_features)
+            Only its length is used.
+        y : array-like of shape (N,) or (N, q)
+            Targets, with unlabelled rows marked.
+        groups : None
+            Not used.
+        """
+        X, y = indexable(X, y)
+        yield from self.split_strata(label_strata(y, self.task))
+
+    def split_strata(self, strata: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+        """As :meth:`split`, for class numbers that are -1 in unlabelled rows."""
+        labelled = strata != UNLABELED
+        self._check(int(labelled.sum()))
+        rng = check_random_state(self.random_state) if self.shuffle else None
+        fold_of = np.empty(strata.shape[0], dtype=np.intp)
+        fold_of[labelled] = _deal(strata[labelled], self.n_splits, rng)
+        fold_of[~labelled] = _deal(strata[~labelled], self.n_splits, rng)
+        for i in range(self.n_splits):
+            in_fold = fold_of == i
+            yield np.flatnonzero(~in_fold), np.flatnonzero(in_fold & labelled)
+
+    def _check(self, n_labelled: int) -> None:
+        t = self.n_splits
+        if not isinstance(t, Integral) or isinstance(t, bool) or t < 2:
+            raise ValueError(f"n_splits={t!r}; expected an integer of at least 2.")
+        if t > n_labelled:
+            raise ValueError(
+                f"n_splits={t} is more than the {n_labelled} labelled rows; every fold must hold "
+                f"out at least one label. Use at most {n_labelled} folds (leave-one-out)."
+            )
+
+
+class RepeatedSemiSupervisedKFold:
+    """:class:`SemiSupervisedKFold` repeated with other shuffles.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Folds of each repeat.
+    n_repeats : int, default=10
+        Number of repeats.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all shuffles.
+    task : {"auto", "classification", "regression"}, default="auto"
+        As in :class:`SemiSupervisedKFold`.
+
+    Examples
+    --------
+    >>> from onefit import RepeatedSemiSupervisedKFold
+    >>> RepeatedSemiSupervisedKFold(n_splits=5, n_repeats=3).get_n_splits()
+    15
+    """
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        n_repeats: int = 10,
+        random_state: Any = None,
+        task: Task = "auto",
+    ) -> None:
+        self.n_splits = n_splits
+        self.n_repeats = n_repeats
+        self.random_state = random_state
+        self.task = task
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(n_splits={self.n_splits}, n_repeats={self.n_repeats}, "
+            f"random_state={self.random_state})"
+        )
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Number of folds over all repeats."""
+        return self.n_splits * self.n_repeats
+
+    def split(self, X: Any, y: Any, groups: Any = None) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield (train, test) row numbers of every fold of every repeat."""
+        X, y = indexable(X, y)
+        yield from self.split_strata(label_strata(y, self.task))
+
+    def split_strata(self, strata: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+        """As :meth:`split`, for class numbers that are -1 in unlabelled rows."""
+        n = self.n_repeats
+        if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
+            raise ValueError(f"n_repeats={n!r}; expected an integer of at least 1.")
+        rng = check_random_state(self.random_state)
+        for _ in range(n):
+            seed = int(rng.randint(np.iinfo(np.int32).max))
+            once = SemiSupervisedKFold(self.n_splits, shuffle=True, random_state=seed)
+            yield from once.split_strata(strata)
+
+
+def _deal(strata: IntArray, t: int, rng: np.random.RandomState | None) -> IntArray:
+    """Fold number of every row: rows of a stratum are dealt in turn, continuing over strata."""
+    order = np.arange(strata.shape[0]) if rng is None else rng.permutation(strata.shape[0])
+    order = order[np.argsort(strata[order], kind="stable")]
+    fold_of = np.empty(strata.shape[0], dtype=np.intp)
+    fold_of[order] = np.arange(strata.shape[0]) % t
+    return fold_of
+
+
+def label_strata(y: Any, task: Task = "auto") -> IntArray:
+    """Class numbers of the rows, 0 for any regression target, -1 where unlabelled."""
+    if task not in ("auto", "classification", "regression"):
+        raise ValueError(f"task={task!r}; expected 'auto', 'classification' or 'regression'.")
+    values = np.asarray(y)
+    if task == "auto":
+        fractional = values.dtype.kind == "f" and not np.all(values == np.floor(values))
+        task = "regression" if fractional or values.ndim == 2 else "classification"
+    if task == "classification":
+        return encode_classes(y)[1]
+    missing = np.isnan(values.astype(np.float64))
+    if missing.ndim == 2:
+        missing = missing.any(axis=1)
+    return np.where(missing, UNLABELED, 0).astype(np.intp)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One fold in internal row order (unlabelled rows first, labelled rows last).
+
+    Parameters
+    ----------
+    kept_rows : array
+        Rows that stay when points are held out.
+    kept_labels : array of shape (l,)
+        Labels that the fold trains on.
+    test_labels : array of shape (l,)
+        Labels it is tested on.
+    test_rows : array
+        Rows it is tested on, unlabelled ones included.
+    n_folds : float
+        t, the number of folds of the partition it belongs to.
+    """
+
+    kept_rows: IntArray
+    kept_labels: BoolArray
+    test_labels: BoolArray
+    test_rows: IntArray
+    n_folds: float
+
+
+def internal_folds(
+    splits: Iterable[tuple[Any, Any]], order: IntArray, n_labelled: int
+) -> list[Fold]:
+    """Translate (train, test) pairs to internal order and check them.
+
+    Parameters
+    ----------
+    splits : iterable of (train, test)
+        Row numbers, or boolean masks, in the user's order.
+    order : array of shape (N,)
+        ``order[i]`` is the user's row number of internal row i.
+    n_labelled : int
+        l.
+    """
+    n = order.shape[0]
+    position = np.empty(n, dtype=np.intp)
+    position[order] = np.arange(n)
+    pairs = [
+        (_row_mask(train, position, "train"), _row_mask(test, position, "test"))
+        for train, test in splits
+    ]
+    if not pairs:
+        raise ValueError("cv has no folds; expected at least one (train, test) pair.")
+    n_folds = _partition_size([test[n - n_labelled :] for _, test in pairs])
+    return [
+        _checked_fold(i, train, test, n_labelled, n_folds) for i, (train, test) in enumerate(pairs)
+    ]
+
+
+def _checked_fold(
+    i: int, train: BoolArray, test: BoolArray, n_labelled: int, n_folds: float | None
+) -> Fold:
+    first = train.shape[0] - n_labelled
+    both = np.flatnonzero(train & test)
+    if both.size:
+        raise ValueError(
+            f"fold {i} of cv has {both.size} rows in both train and test; a row is either trained "
+            "on or held out."
+        )
+    kept, tested = train[first:], test[first:]
+    if not kept.any():
+        raise ValueError(f"fold {i} of cv trains on no labelled row; expected at least one.")
+    if not tested.any():
+        raise ValueError(
+            f"fold {i} of cv holds out no labelled row, so it cannot be scored. Use "
+            "SemiSupervisedKFold, which partitions the labelled rows by themselves."
+        )
+    share = n_labelled / tested.sum() if n_folds is None else n_folds
+    return Fold(np.flatnonzero(train), kept, tested, np.flatnonzero(test), float(share))
+
+
+def _row_mask(rows: Any, position: IntArray, name: str) -> BoolArray:
+    rows = np.asarray(rows)
+    n = position.shape[0]
+    if rows.dtype == bool and rows.shape == (n,):
+        rows = np.flatnonzero(rows)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise ValueError(
+            f"cv gives {name} rows of dtype {rows.dtype} and shape {rows.shape}; expected a "
+            "one-dimensional array of row numbers."
+        )
+    if rows.size and (rows.min() < 0 or rows.max() >= n):
+        raise ValueError(
+            f"cv gives the {name} row {rows.max() if rows.max() >= n else rows.min()}; expected "
+            f"row numbers from 0 to {n - 1}."
+        )
+    mask = np.zeros(n, dtype=bool)
+    mask[position[rows]] = True
+    return mask
+
+
+def _partition_size(tests: Sequence[BoolArray]) -> float | None:
+    """T when the test labels are one or more repeats of a partition, else None."""
+    times = np.sum(tests, axis=0)
+    if times.min() == times.max() and len(tests) % times.max() == 0:
+        return len(tests) / int(times.max())
+    return None

@@ -1,0 +1,138 @@
+r"""Neighbour graphs and their Laplacians.
+
+The graph of the paper joins i and j when either is among the k nearest neighbours of the other,
+with heat weights
+
+.. math:: W_{ij} = \exp\left(-\frac{\lVert x_i - x_j \rVert^2}{2\sigma_w}\right),
+
+and its Laplacian is :math:`L = D - W`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse import csgraph
+from sklearn.neighbors import NearestNeighbors
+
+from onefit._typing import FloatArray, IntArray, Rows, Sparse
+from onefit.kernels import typical_scale
+
+__all__ = ["Graph", "Neighbors", "check_affinity", "find_neighbors", "heat_affinity"]
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """The k nearest other rows of every row: index and squared distance, nearest first."""
+
+    indices: IntArray
+    squared: FloatArray
+
+    def first(self, k: int) -> Neighbors:
+        """The ``k`` nearest of these neighbours."""
+        return Neighbors(self.indices[:, :k], self.squared[:, :k])
+
+
+@dataclass(frozen=True)
+class Graph:
+    r"""A weighted graph on the rows, and the quadratic form its Laplacian defines.
+
+    Parameters
+    ----------
+    affinity : sparse array of shape (N, N)
+        Symmetric, non-negative weights W.
+    normalized : bool
+        :math:`L = I - D^{-1/2} W D^{-1/2}` instead of :math:`D - W`.
+    power : int
+        The penalty is :math:`f' L^p f`.
+    """
+
+    affinity: Sparse
+    normalized: bool = False
+    power: int = 1
+
+    @cached_property
+    def laplacian(self) -> Sparse:
+        """The (power of the) Laplacian as a sparse array."""
+        L = sp.csr_array(csgraph.laplacian(self.affinity, normed=self.normalized))
+        result = L
+        for _ in range(self.power - 1):
+            result = sp.csr_array(result @ L)
+        return result
+
+    def restrict(self, rows: IntArray) -> Graph:
+        """The graph that is left when only ``rows`` are kept."""
+        return Graph(self.affinity[rows][:, rows], self.normalized, self.power)
+
+    def padded_laplacian(self, rows: IntArray) -> Sparse:
+        """Laplacian of :meth:`restrict`, as an N x N array that is zero off ``rows``."""
+        L = self.restrict(rows).laplacian.tocoo()
+        n = self.affinity.shape[0]
+        return sp.csr_array((L.data, (rows[L.coords[0]], rows[L.coords[1]])), shape=(n, n))
+
+    def permute(self, order: IntArray) -> Graph:
+        """The same graph with its rows in another order."""
+        return self.restrict(order)
+
+
+def find_neighbors(X: Rows, k: int, *, metric: str = "euclidean") -> Neighbors:
+    """The ``k`` nearest other rows of every row of ``X`` (or of a distance matrix).
+
+    Duplicated rows are neighbours at distance 0; a row is never its own neighbour.
+    """
+    n = X.shape[0]
+    if k >= n:
+        raise ValueError(
+            f"n_neighbors={k} is too large for {n} rows; expected at most {n - 1}. "
+            "Lower n_neighbors or add rows."
+        )
+    distances, indices = NearestNeighbors(n_neighbors=k, metric=metric).fit(X).kneighbors()
+    return Neighbors(indices.astype(np.intp), np.square(distances))
+
+
+def heat_affinity(
+    neighbors: Neighbors,
+    width: float | Literal["median"],
+    *,
+    weights: Literal["heat", "binary"] = "heat",
+) -> tuple[Sparse, float]:
+    """Symmetric kNN affinity, and the width used (sigma_w)."""
+    n, k = neighbors.indices.shape
+    sigma_w = typical_scale(neighbors.squared) if width == "median" else float(width)
+    if weights == "binary":
+        data = np.ones(n * k)
+    else:
+        data = np.exp(neighbors.squared.ravel() * (-0.5 / sigma_w))
+    rows_end = np.arange(0, n * k + 1, k)
+    W = sp.csr_array((data, neighbors.indices.ravel(), rows_end), shape=(n, n))
+    W = sp.csr_array(W.maximum(W.T))
+    W.eliminate_zeros()
+    return W, sigma_w
+
+
+def check_affinity(affinity: Any, n_rows: int) -> Sparse:
+    """Validate a precomputed graph: N x N, symmetric, finite, no negative weight."""
+    W = sp.csr_array(affinity, dtype=np.float64)
+    if W.shape != (n_rows, n_rows):
+        raise ValueError(
+            f"the precomputed graph has shape {W.shape}; expected ({n_rows}, {n_rows}), "
+            "one row and column for every row of X, labelled or not."
+        )
+    if not np.isfinite(W.data).all():
+        raise ValueError("the precomputed graph has NaN or infinite weights; expected finite ones.")
+    if W.nnz and W.data.min() < 0:
+        raise ValueError(
+            f"the precomputed graph has a negative weight ({W.data.min():.3g}); expected weights "
+            ">= 0, so that its Laplacian is positive semi-definite."
+        )
+    asymmetry = abs(W - W.T).max() if W.nnz else 0.0
+    if asymmetry > 1e-10 * max(1.0, W.data.max(initial=0.0)):
+        raise ValueError(
+            f"the precomputed graph is not symmetric (largest difference {asymmetry:.3g}); "
+            "expected W[i, j] == W[j, i]. Symmetrise it, for instance by W.maximum(W.T)."
+        )
+    return W

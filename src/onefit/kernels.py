@@ -1,0 +1,167 @@
+r"""Kernel matrices, and the width that suits the data.
+
+The Gaussian kernel is parametrised as in the paper,
+
+.. math:: \kappa(x, x') = \exp\left(-\frac{\lVert x - x' \rVert^2}{2\sigma}\right),
+
+so that ``sigma`` has the unit of a squared distance. Every other name goes to
+:func:`sklearn.metrics.pairwise.pairwise_kernels`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.sparse as sp
+from sklearn.metrics.pairwise import (
+    PAIRWISE_KERNEL_FUNCTIONS,
+    euclidean_distances,
+    pairwise_kernels,
+)
+
+from onefit._typing import FloatArray, IntArray, Rows
+
+__all__ = ["Kernel", "check_positive_semidefinite", "median_squared_distance", "squared_distances"]
+
+#: Kernels whose matrices are positive semi-definite for all data: no need to look.
+_ALWAYS_PSD = frozenset({"gaussian", "rbf", "linear", "laplacian", "cosine", "chi2"})
+_MEDIAN_SAMPLE = 1000
+_BLOCK = 256
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function with its parameters fixed.
+
+    Parameters
+    ----------
+    name : str or callable
+        ``"gaussian"``, ``"precomputed"``, a name of
+        :func:`~sklearn.metrics.pairwise.pairwise_kernels`, or a callable ``k(X, Y)`` that returns
+        the matrix of shape ``(len(X), len(Y))``.
+    width : float
+        sigma of the Gaussian kernel; other kernels do not use it.
+    params : mapping
+        Keyword arguments of any other kernel.
+    """
+
+    name: str | Callable[..., Any] = "gaussian"
+    width: float = 1.0
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, X: Rows, Y: Rows | None = None) -> FloatArray:
+        """Kernel matrix between the rows of ``X`` and of ``Y`` (``X`` itself when None)."""
+        if self.name == "gaussian":
+            K = squared_distances(X, Y)
+            K *= -0.5 / self.width
+            return np.exp(K, out=K)
+        if callable(self.name):
+            Y = X if Y is None else Y
+            return _checked_matrix(self.name(X, Y, **self.params), (X.shape[0], Y.shape[0]))
+        return np.asarray(
+            pairwise_kernels(X, Y, metric=self.name, **self.params), dtype=np.float64, order="C"
+        )
+
+    def columns(self, X: Rows, rows: IntArray) -> FloatArray:
+        """Kernel between all rows and some of them (``X`` is the matrix when precomputed)."""
+        if self.name == "precomputed":
+            return np.asarray(X[:, rows], dtype=np.float64)
+        return self(X, X[rows])
+
+    def diagonal(self, X: Rows) -> FloatArray:
+        """``k(x, x)`` of every row, in blocks: the matrix is never formed."""
+        if self.name == "precomputed":
+            return np.diagonal(X).copy()
+        blocks = np.split(np.arange(X.shape[0]), range(_BLOCK, X.shape[0], _BLOCK))
+        return np.concatenate([np.diagonal(self(X[block])) for block in blocks])
+
+    @property
+    def is_always_psd(self) -> bool:
+        """Whether the matrix is positive semi-definite whatever the data."""
+        return isinstance(self.name, str) and self.name in _ALWAYS_PSD
+
+
+def kernel_names() -> list[str]:
+    """Names that ``kernel=`` accepts."""
+    return sorted({"gaussian", "precomputed", *PAIRWISE_KERNEL_FUNCTIONS})
+
+
+def squared_distances(X: Rows, Y: Rows | None = None) -> FloatArray:
+    r"""Matrix of :math:`\lVert x_i - y_j \rVert^2`, computed in one buffer.
+
+    Dense rows are centred first: distances do not change, and the cancellation in
+    :math:`\lVert x \rVert^2 - 2 x'y + \lVert y \rVert^2` no longer grows with an offset of the data.
+    """
+    if sp.issparse(X) or sp.issparse(Y):
+        return np.asarray(euclidean_distances(X, Y, squared=True), dtype=np.float64)
+    centre = X.mean(axis=0)
+    X = X - centre
+    Y = X if Y is None else Y - centre
+    D = X @ Y.T
+    D *= -2.0
+    D += np.einsum("ij,ij->i", X, X)[:, None]
+    D += np.einsum("ij,ij->i", Y, Y)
+    np.maximum(D, 0.0, out=D)
+    if Y is X:
+        np.fill_diagonal(D, 0.0)
+    return D
+
+
+def evenly_spaced_rows(n_rows: int, n_wanted: int) -> IntArray:
+    """At most ``n_wanted`` row numbers spread over ``range(n_rows)``."""
+    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, n_wanted)).astype(np.intp))
+
+
+def median_squared_distance(X: Rows) -> float:
+    """Median of the squared distances between different rows: the "median" kernel width.
+
+    Uses at most 1,000 evenly spaced rows. Data without two different rows gives 1.
+    """
+    rows = evenly_spaced_rows(X.shape[0], _MEDIAN_SAMPLE)
+    D = squared_distances(X[rows])
+    return typical_scale(D[np.triu_indices_from(D, k=1)])
+
+
+def typical_scale(squared: FloatArray) -> float:
+    """Median of the positive entries; 1 where there is none."""
+    positive = squared[squared > 0]
+    return float(np.median(positive)) if positive.size else 1.0
+
+
+def check_positive_semidefinite(K: FloatArray, what: str) -> None:
+    """Raise ValueError unless ``K`` is symmetric and positive semi-definite up to rounding."""
+    scale = float(np.abs(K).max(initial=0.0)) or 1.0
+    asymmetry = float(np.abs(K - K.T).max(initial=0.0))
+    if asymmetry > 1e-8 * scale:
+        raise ValueError(
+            f"{what} gave a matrix that is not symmetric (largest difference {asymmetry:.3g}); "
+            "expected k(x, y) == k(y, x). Symmetrise it, or use another kernel."
+        )
+    shifted = K + (1e-9 * scale * K.shape[0]) * np.eye(K.shape[0])
+    try:
+        sl.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+    except sl.LinAlgError:
+        smallest = float(sl.eigvalsh(K, subset_by_index=(0, 0))[0])
+        raise ValueError(
+            f"{what} gave a matrix that is not positive semi-definite (smallest eigenvalue "
+            f"{smallest:.3g}); manifold regularisation needs a positive semi-definite kernel. "
+            "Use another kernel or other kernel_params, or clip the negative eigenvalues of a "
+            "precomputed matrix."
+        ) from None
+
+
+def _checked_matrix(K: Any, shape: tuple[int, int]) -> FloatArray:
+    K = np.asarray(K, dtype=np.float64)
+    if K.shape != shape:
+        raise ValueError(
+            f"the kernel callable returned an array of shape {K.shape}; expected the kernel "
+            f"matrix of shape {shape}. A function of two single rows is wrapped by "
+            "functools.partial(sklearn.metrics.pairwise.pairwise_kernels, metric=function)."
+        )
+    if not np.isfinite(K).all():
+        raise ValueError("the kernel callable returned NaN or infinity; expected finite values.")
+    return K

@@ -1,0 +1,117 @@
+r"""One fit: the objective (1) on given rows, and its solution.
+
+.. math:: J(f) = \sum_{i \in L} v_i\, \ell(y_i, f(x_i)) + \gamma_A \lVert f \rVert_\kappa^2
+          + \frac{\gamma_I}{N^2} f' L f.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from onefit._typing import FloatArray
+from onefit.basis import Basis, Deformed
+from onefit.graphs import Graph
+from onefit.losses import Loss
+from onefit.solvers.labels import LabelFit, solve_labels
+from onefit.targets import LabelWeights
+
+__all__ = ["Fit", "Problem"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The objective (1), with rows in internal order: unlabelled first, labelled last.
+
+    Parameters
+    ----------
+    basis : Basis
+        Function space on the N rows.
+    graph : Graph
+        Graph whose Laplacian the basis uses.
+    targets : array of shape (l, q)
+        What the loss compares with.
+    weights : LabelWeights
+        Weights of the loss for any subset of the labels.
+    loss : Loss
+        The loss.
+    ambient_penalty, manifold_penalty : float
+        gamma_A and gamma_I.
+    fit_intercept : bool
+        Whether f has an unpenalised constant.
+    tol, max_iter
+        Stopping rule of the iterative solvers.
+    """
+
+    basis: Basis
+    graph: Graph
+    targets: FloatArray
+    weights: LabelWeights
+    loss: Loss
+    ambient_penalty: float
+    manifold_penalty: float
+    fit_intercept: bool = False
+    tol: float = 1e-8
+    max_iter: int = 200
+
+    @property
+    def n_rows(self) -> int:
+        """N."""
+        return self.basis.n_rows
+
+    @property
+    def n_labelled(self) -> int:
+        """L."""
+        return self.targets.shape[0]
+
+    @property
+    def manifold_scale(self) -> float:
+        """gamma_I / N^2, the factor of f'Lf."""
+        return self.manifold_penalty / self.n_rows**2
+
+    @cached_property
+    def deformed(self) -> Deformed:
+        """The deformed kernel of r = gamma_I / (gamma_A N^2), factored."""
+        return self.basis.deform(self.manifold_scale / self.ambient_penalty)
+
+    @cached_property
+    def gram(self) -> FloatArray:
+        """G of equation (3)."""
+        return self.deformed.labelled_gram / self.ambient_penalty
+
+    def solve(self) -> Fit:
+        """Minimise the objective on all labels."""
+        labels = solve_labels(
+            self.gram,
+            self.targets,
+            self.weights.normalized(),
+            self.loss,
+            fit_intercept=self.fit_intercept,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+        return Fit(self, labels)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The solution of a :class:`Problem`."""
+
+    problem: Problem
+    labels: LabelFit
+
+    @cached_property
+    def coef(self) -> FloatArray:
+        """Coefficients of f in the basis, one column an output."""
+        problem = self.problem
+        return problem.deformed.expand(self.labels.beta) / problem.ambient_penalty
+
+    @cached_property
+    def kernel_values(self) -> FloatArray:
+        """F without its intercept, on all N rows."""
+        return self.problem.basis.values(self.coef)
+
+    @property
+    def values(self) -> FloatArray:
+        """F on all N rows."""
+        return self.kernel_values + self.labels.intercept

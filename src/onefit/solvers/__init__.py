@@ -1,0 +1,1 @@
+"""Solvers: the fit on the labelled rows, and fold systems on all rows."""

@@ -1,0 +1,143 @@
+r"""Hessians of the full problem, factored once for any number of right-hand sides.
+
+The Hessian of (1) acts on coefficients as :math:`H = 2\gamma_A (I + r L_{op}) + F_{op}`. The deformed
+kernel inverts the first part; the labels are a correction of rank l by the Woodbury identity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as sl
+
+from onefit._typing import FloatArray, IntArray
+from onefit.basis import Basis, Deformed, pivoted_cholesky
+from onefit.solvers.correction import LabelCorrection
+
+__all__ = ["FullHessian", "LabelPart", "NystromHessian", "nystrom_hessian", "solve_bordered"]
+
+
+@dataclass(frozen=True)
+class FullHessian:
+    """H of the full problem, on coefficients."""
+
+    basis: Basis
+    deformed: Deformed
+    ambient_penalty: float
+    correction: LabelCorrection
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """H^-1 right."""
+        undeformed = self.deformed.solve(right) / (2.0 * self.ambient_penalty)
+        pull = self.correction(self.basis.labelled_values(undeformed))
+        return undeformed - self.deformed.expand(pull) / (2.0 * self.ambient_penalty)
+
+
+def solve_bordered(
+    labelled: FloatArray, labelled_one: FloatArray, curvature: FloatArray, right: FloatArray
+) -> FloatArray:
+    r"""Change of the intercept in :math:`H a + F_{op} 1\, b = r,\ 1'F (f_a + b) = \text{right}`.
+
+    Parameters
+    ----------
+    labelled : array of shape (l, m)
+        Values of :math:`H^{-1} r` on the labelled rows.
+    labelled_one : array of shape (l,)
+        Values of :math:`H^{-1}` applied to the representer of F 1 there.
+    curvature : array of shape (l,)
+        F.
+    right : array of shape (m,)
+        Right-hand sides of the intercept's equation.
+    """
+    pivot = float(curvature.sum() - curvature @ labelled_one)
+    if pivot <= 0.0:
+        return np.zeros(labelled.shape[1])
+    return (right - curvature @ labelled) / pivot
+
+
+@dataclass(frozen=True)
+class LabelPart:
+    r"""T = K F + 2 gamma_A I on function values: block triangular, inverted in :math:`O(l^3)`."""
+
+    columns: FloatArray
+    curvature: FloatArray
+    ambient_penalty: float
+    factor: tuple[FloatArray, IntArray]
+
+    def solve(self, values: FloatArray) -> FloatArray:
+        """T^-1 values."""
+        first = values.shape[0] - self.curvature.size
+        labelled = sl.lu_solve(self.factor, values[first:], check_finite=False)
+        result = values - self.columns @ (self.curvature[:, None] * labelled)
+        result /= 2.0 * self.ambient_penalty
+        result[first:] = labelled
+        return result
+
+
+def label_part(basis: Basis, curvature: FloatArray, ambient_penalty: float) -> LabelPart:
+    """Factor the labelled block of T."""
+    first = basis.n_rows - basis.n_labelled
+    columns = basis.kernel_columns(np.arange(first, basis.n_rows))
+    block = columns[first:] * curvature
+    block.flat[:: basis.n_labelled + 1] += 2.0 * ambient_penalty
+    factor = sl.lu_factor(block, overwrite_a=True, check_finite=False)
+    return LabelPart(columns, curvature, ambient_penalty, factor)
+
+
+@dataclass(frozen=True)
+class NystromHessian:
+    r"""The paper's approximate Hessian and its inverse by Woodbury, equation (9).
+
+    On function values :math:`\tilde H = T + 2 c\, U U' L`, with :math:`c = \gamma_I / N^2` and
+    :math:`U U' = C P^+ C'` the Nystrom approximation of K. Built by :func:`nystrom_hessian`.
+    """
+
+    basis: Basis
+    labels: LabelPart
+    manifold_scale: float
+    features: FloatArray
+    row_weights: FloatArray
+    inverse_features: FloatArray
+    core: tuple[FloatArray, IntArray]
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """Coefficients of the function whose values are H^-1 applied to those of ``right``."""
+        values = self.solve_values(self.basis.values(right))
+        laplacian = self.basis.laplacian
+        smooth = self.row_weights @ (self.features.T @ (laplacian @ values))
+        weights = (2.0 * self.manifold_scale) * smooth
+        first = self.basis.n_rows - self.basis.n_labelled
+        weights[first:] += self.labels.curvature[:, None] * values[first:]
+        return (right - self.basis.representer(weights)) / (2.0 * self.labels.ambient_penalty)
+
+    def solve_values(self, values: FloatArray) -> FloatArray:
+        """H^-1 on function values."""
+        by_labels = self.labels.solve(values)
+        inner = self.features.T @ (self.basis.laplacian @ by_labels)
+        core = sl.lu_solve(self.core, inner, check_finite=False)
+        return by_labels - (2.0 * self.manifold_scale) * (self.inverse_features @ core)
+
+
+def nystrom_hessian(
+    basis: Basis,
+    landmarks: IntArray,
+    curvature: FloatArray,
+    ambient_penalty: float,
+    manifold_scale: float,
+) -> NystromHessian:
+    """Factor the approximate Hessian with these landmarks: O(l^3 + N c^2)."""
+    labels = label_part(basis, curvature, ambient_penalty)
+    columns = basis.kernel_columns(landmarks)
+    lower, kept = pivoted_cholesky(columns[landmarks])
+    U = sl.solve_triangular(lower, columns[:, kept].T, lower=True, check_finite=False).T
+    # Kernel weights on the rows that give the columns of U.
+    row_weights = np.zeros((basis.n_rows, kept.size))
+    row_weights[landmarks[kept]] = sl.solve_triangular(
+        lower, np.eye(kept.size), lower=True, trans=1, check_finite=False
+    )
+    inverse_U = labels.solve(U)
+    core = (2.0 * manifold_scale) * (U.T @ (basis.laplacian @ inverse_U))
+    core.flat[:: kept.size + 1] += 1.0
+    factor = sl.lu_factor(core, overwrite_a=True, check_finite=False)
+    return NystromHessian(basis, labels, manifold_scale, U, row_weights, inverse_U, factor)
