@@ -18,16 +18,18 @@ from onefit.kernels import (
     check_positive_semidefinite,
     kernel_names,
     median_squared_distance,
+    squared_distances,
 )
 from onefit.landmarks import LANDMARK_RULES
 from onefit.validation import check_choice, check_integer, check_number
 
-__all__ = ["GraphSettings", "KernelSettings", "build_basis", "labelled_last"]
-
-
-def labelled_last(labelled: np.ndarray[Any, np.dtype[np.bool_]]) -> IntArray:
-    """Internal row order: unlabelled rows first, labelled rows last, each in the given order."""
-    return np.concatenate([np.flatnonzero(~labelled), np.flatnonzero(labelled)])
+__all__ = [
+    "GraphSettings",
+    "KernelSettings",
+    "build_basis",
+    "check_precomputed_kernel",
+    "shared_distances",
+]
 
 
 @dataclass(frozen=True)
@@ -85,28 +87,30 @@ class GraphSettings:
         check_choice("laplacian", self.laplacian, ("unnormalized", "normalized"))
         check_integer("laplacian_power", self.laplacian_power, minimum=1)
 
-    def resolve(self, X: Rows, *, kernel_is_precomputed: bool) -> tuple[Graph, float | None]:
-        """The graph on the rows of ``X``, and sigma_w where there is one."""
-        sigma_w: float | None = None
-        if isinstance(self.graph, str):
-            metric, rows = "euclidean", X
-            if kernel_is_precomputed:
-                metric, rows = "precomputed", kernel_distances(X)
-            neighbors = find_neighbors(rows, self.n_neighbors, metric=metric)
-            W, used = heat_affinity(neighbors, self.graph_width, weights=self.graph_weights)
-            sigma_w = used if self.graph_weights == "heat" else None
-        else:
+    def resolve(self, X: Rows, squared: FloatArray | None) -> tuple[Graph, float | None]:
+        """The graph on the rows of ``X``, and sigma_w where there is one.
+
+        ``squared`` are the squared distances between the rows, where they are at hand.
+        """
+        normalized = self.laplacian == "normalized"
+        if not isinstance(self.graph, str):
             affinity = self.graph(X) if callable(self.graph) else self.graph
             W = check_affinity(affinity, X.shape[0])
-        return Graph(W, self.laplacian == "normalized", self.laplacian_power), sigma_w
+            return Graph(W, normalized, self.laplacian_power), None
+        neighbors = find_neighbors(X, self.n_neighbors, squared=squared)
+        W, sigma_w = heat_affinity(neighbors, self.graph_width, weights=self.graph_weights)
+        used = sigma_w if self.graph_weights == "heat" else None
+        return Graph(W, normalized, self.laplacian_power), used
 
 
-def kernel_distances(K: FloatArray) -> FloatArray:
-    """Distances in feature space, d_ij^2 = k_ii + k_jj - 2 k_ij."""
-    diagonal = np.diagonal(K)
-    squared = np.maximum(diagonal[:, None] + diagonal - 2.0 * K, 0.0)
-    np.fill_diagonal(squared, 0.0)
-    return np.sqrt(squared)
+def shared_distances(settings: KernelSettings, X: Rows) -> FloatArray | None:
+    """Squared distances that kernel and graph both need, or None if they do not."""
+    if settings.kernel == "precomputed":
+        # Distances in feature space: d_ij^2 = k_ii + k_jj - 2 k_ij.
+        diagonal = np.diagonal(X)
+        return np.maximum(diagonal[:, None] + diagonal - 2.0 * X, 0.0)
+    needs_matrix = settings.kernel == "gaussian" and settings.n_components is None
+    return squared_distances(X) if needs_matrix and not sp.issparse(X) else None
 
 
 def check_precomputed_kernel(K: Rows) -> None:
@@ -123,16 +127,21 @@ def check_precomputed_kernel(K: Rows) -> None:
 
 
 def build_basis(
-    kernel: Kernel, settings: KernelSettings, X: Rows, graph: Graph, n_labelled: int, seed: Any
+    kernel: Kernel,
+    settings: KernelSettings,
+    X: Rows,
+    squared: FloatArray | None,
+    graph: Graph,
+    labelled: IntArray,
+    seed: Any,
 ) -> Basis:
-    """Exact or Nystrom basis on rows that are in internal order."""
-    n = X.shape[0]
-    is_precomputed = kernel.name == "precomputed"
+    """Exact or Nystrom basis on the rows; may overwrite ``squared``."""
     if settings.n_components is None:
-        K = np.ascontiguousarray(X) if is_precomputed else kernel(X)
+        K = _kernel_matrix(kernel, X, squared)
         if not kernel.is_always_psd:
             check_positive_semidefinite(K, f"kernel={kernel.name!r}")
-        return KernelBasis(K, graph.laplacian, n_labelled)
+        return KernelBasis(K, graph.laplacian, labelled)
+    n = X.shape[0]
     if settings.n_components > n:
         raise ValueError(
             f"n_components={settings.n_components} is more than the {n} rows; expected at most "
@@ -143,4 +152,12 @@ def build_basis(
     columns = kernel.columns(X, landmarks)
     if not kernel.is_always_psd:
         check_positive_semidefinite(columns[landmarks], f"kernel={kernel.name!r}")
-    return spectral_basis(columns, landmarks, graph.laplacian, n_labelled)
+    return spectral_basis(columns, landmarks, graph.laplacian, labelled)
+
+
+def _kernel_matrix(kernel: Kernel, X: Rows, squared: FloatArray | None) -> FloatArray:
+    if kernel.name == "precomputed":
+        return np.ascontiguousarray(X)
+    if kernel.name == "gaussian" and squared is not None:
+        return kernel.from_squared_distances(squared)
+    return kernel(X)

@@ -17,7 +17,7 @@ of which a fit needs the block of the labelled rows only (equation (3) of the do
 :class:`SpectralBasis` pays for one eigen-decomposition, after which every ratio is diagonal
 (equation (2)); it is also the form of the Nystrom approximation.
 
-Rows are ordered with the labelled ones last: the factorisation then yields the labelled block of
+Both eliminate the unlabelled rows first, so that the factorisation yields the labelled block of
 the deformed kernel as a by-product.
 """
 
@@ -63,7 +63,7 @@ class Basis(Protocol):
     """A space of functions on the rows; see the module's description."""
 
     laplacian: Sparse
-    n_labelled: int
+    labelled: IntArray
 
     @property
     def n_rows(self) -> int:
@@ -117,16 +117,21 @@ class KernelBasis:
     Parameters
     ----------
     kernel : array of shape (N, N)
-        K, labelled rows last.
+        K.
     laplacian : sparse array of shape (N, N)
         L of the graph on the same rows.
-    n_labelled : int
-        How many of the last rows are labelled.
+    labelled : array of shape (l,)
+        Numbers of the labelled rows.
     """
 
     kernel: FloatArray
     laplacian: Sparse
-    n_labelled: int
+    labelled: IntArray
+
+    @cached_property
+    def labelled_kernel(self) -> FloatArray:
+        """Kernel between the labelled rows and all, shape (l, N)."""
+        return self.kernel[self.labelled]
 
     @property
     def n_rows(self) -> int:
@@ -136,7 +141,7 @@ class KernelBasis:
         return self.kernel @ coef
 
     def labelled_values(self, coef: FloatArray) -> FloatArray:
-        return self.kernel[self.n_rows - self.n_labelled :] @ coef
+        return self.labelled_kernel @ coef
 
     def representer(self, weights: FloatArray) -> FloatArray:
         return weights
@@ -156,14 +161,19 @@ class KernelBasis:
     def deform(self, ratio: float) -> Deformed:
         if ratio == 0.0:
             return _Undeformed(self)
-        # (L K) in C order is (K L) in Fortran order: LAPACK factors I + r K L in this buffer.
-        D = self.laplacian @ self.kernel
+        n = self.n_rows
+        unlabelled = np.ones(n, dtype=bool)
+        unlabelled[self.labelled] = False
+        order = np.concatenate([np.flatnonzero(unlabelled), self.labelled])
+        # (L K) in C order is (K L) in Fortran order: LAPACK factors I + r K L in this buffer, its
+        # columns permuted so that the labelled ones come last.
+        D = self.laplacian[order] @ self.kernel
         D *= ratio
-        D.flat[:: self.n_rows + 1] += 1.0
+        D[np.arange(n), order] += 1.0
         lu, pivots, info = sl.lapack.dgetrf(D.T, overwrite_a=1)
         if info != 0:  # pragma: no cover - I + rKL has eigenvalues >= 1 for any PSD kernel
             raise np.linalg.LinAlgError("I + r K L is singular: the kernel is not PSD.")
-        return _DeformedKernel(self, lu, pivots)
+        return _DeformedKernel(self, order, lu, pivots)
 
     def dual_coefficients(self, coef: FloatArray) -> tuple[IntArray, FloatArray]:
         rows = np.flatnonzero(np.any(coef != 0.0, axis=1))
@@ -172,29 +182,31 @@ class KernelBasis:
 
 @dataclass(frozen=True)
 class _DeformedKernel:
-    """LU factors of I + r K L, whose transpose I + r L K maps coefficients to coefficients."""
+    """LU factors of (I + r K L) P, with P the column order that puts labelled rows last."""
 
     basis: KernelBasis
+    order: IntArray
     lu: FloatArray
     pivots: IntArray
 
     @cached_property
     def labelled_gram(self) -> FloatArray:
-        # K~ = (I + rKL)^-1 K. With the labelled rows last, forward substitution and the last
+        # K~ = (I + rKL)^-1 K. With the labelled unknowns last, forward substitution and the last
         # l x l triangle of U give the labelled block; nothing above it is needed.
-        first = self.basis.n_rows - self.basis.n_labelled
-        columns = np.array(self.basis.kernel[first:].T, order="F")
+        first = self.basis.n_rows - self.basis.labelled.size
+        columns = np.array(self.basis.labelled_kernel.T, order="F")
         columns = sl.lapack.dlaswp(columns, self.pivots, overwrite_a=1)
         columns = sl.blas.dtrsm(1.0, self.lu, columns, lower=1, diag=1, overwrite_b=1)
         G = sl.solve_triangular(self.lu[first:, first:], columns[first:], check_finite=False)
         return 0.5 * (G + G.T)
 
     def solve(self, coef: FloatArray) -> FloatArray:
-        solution, _ = sl.lapack.dgetrs(self.lu, self.pivots, coef, trans=1)
+        # Rows of I + r L K are in the same order: it is the transpose of what is factored.
+        solution, _ = sl.lapack.dgetrs(self.lu, self.pivots, coef[self.order], trans=1)
         return solution
 
     def expand(self, beta: FloatArray) -> FloatArray:
-        return self.solve(_padded(beta, self.basis.n_rows))
+        return self.solve(_on_labelled(self.basis, beta))
 
 
 @dataclass(frozen=True)
@@ -205,19 +217,18 @@ class _Undeformed:
 
     @cached_property
     def labelled_gram(self) -> FloatArray:
-        first = self.basis.n_rows - self.basis.n_labelled
-        return self.basis.kernel[first:, first:]
+        return self.basis.labelled_kernel[:, self.basis.labelled]
 
     def solve(self, coef: FloatArray) -> FloatArray:
         return coef
 
     def expand(self, beta: FloatArray) -> FloatArray:
-        return _padded(beta, self.basis.n_rows)
+        return _on_labelled(self.basis, beta)
 
 
-def _padded(beta: FloatArray, n_rows: int) -> FloatArray:
-    coef = np.zeros((n_rows, beta.shape[1]), order="F")
-    coef[n_rows - beta.shape[0] :] = beta
+def _on_labelled(basis: KernelBasis, beta: FloatArray) -> FloatArray:
+    coef = np.zeros((basis.n_rows, beta.shape[1]))
+    coef[basis.labelled] = beta
     return coef
 
 
@@ -231,14 +242,14 @@ class SpectralBasis:
     Parameters
     ----------
     features : array of shape (N, d)
-        Z, with f = Z w on the rows; labelled rows last.
+        Z, with f = Z w on the rows.
     theta : array of shape (d,)
         Eigenvalues of the Laplacian's quadratic form.
     projection : array of shape (c, d)
         z(x) = projection' k(landmarks, x).
     landmarks : array of shape (c,)
         Rows that carry the kernel expansion.
-    laplacian, n_labelled
+    laplacian, labelled
         As in :class:`KernelBasis`.
     """
 
@@ -247,16 +258,16 @@ class SpectralBasis:
     projection: FloatArray
     landmarks: IntArray
     laplacian: Sparse
-    n_labelled: int
+    labelled: IntArray
 
     @property
     def n_rows(self) -> int:
         return self.features.shape[0]
 
-    @property
+    @cached_property
     def labelled_features(self) -> FloatArray:
-        """Z_L, the last l rows of Z."""
-        return self.features[self.n_rows - self.n_labelled :]
+        """Z_L, the labelled rows of Z."""
+        return self.features[self.labelled]
 
     def values(self, coef: FloatArray) -> FloatArray:
         return self.features @ coef
@@ -309,7 +320,7 @@ def spectral_basis(
     columns: FloatArray,
     landmarks: IntArray,
     laplacian: Sparse,
-    n_labelled: int,
+    labelled: IntArray,
 ) -> SpectralBasis:
     r"""Factor :math:`K \approx C P^+ C' = B B'`, then :math:`B'LB = Q \Theta Q'` and Z = BQ.
 
@@ -320,7 +331,7 @@ def spectral_basis(
         give the exact basis.
     landmarks : array of shape (c,)
         Their row numbers.
-    laplacian, n_labelled
+    laplacian, labelled
         As in :class:`KernelBasis`.
 
     Notes
@@ -340,7 +351,7 @@ def spectral_basis(
         projection=projection,
         landmarks=landmarks[kept],
         laplacian=laplacian,
-        n_labelled=n_labelled,
+        labelled=labelled,
     )
 
 

@@ -16,7 +16,7 @@ from onefit._typing import FloatArray, IntArray
 from onefit.criteria import CRITERIA, FoldDecisions
 from onefit.criteria.common import Holdout
 from onefit.estimators import Assembled, ManifoldEstimator
-from onefit.folds import RepeatedSemiSupervisedKFold, SemiSupervisedKFold, internal_folds
+from onefit.folds import Fold, RepeatedSemiSupervisedKFold, SemiSupervisedKFold, check_folds
 from onefit.targets import UNLABELED
 from onefit.validation import check_choice
 
@@ -126,10 +126,9 @@ def cross_val_decisions(
     _check_arguments(estimator, criterion, holdout, rebuild_graph)
     model = clone(estimator)
     assembled = model.assemble(X, y, sample_weight)
-    splits = list(_splits(cv, X, y, assembled))
-    folds = internal_folds(splits, assembled.order, assembled.problem.n_labelled)
+    folds = check_folds(_splits(cv, X, y, assembled), assembled.targets.labelled)
     if rebuild_graph:
-        results = _refit_literally(model, X, y, sample_weight, splits, folds, assembled)
+        results = _refit_literally(model, X, y, sample_weight, folds)
     else:
         fit = assembled.problem.solve()
         options = dict(criterion_params or {})
@@ -184,19 +183,18 @@ def _refit_literally(
     X: Any,
     y: Any,
     sample_weight: Any,
-    splits: Sequence[tuple[Any, Any]],
-    folds: Sequence[Any],
-    assembled: Assembled,
+    folds: Sequence[Fold],
 ) -> list[FoldDecisions]:
     """Clone and fit on the training rows of every fold, then predict the test rows."""
     results = []
-    for (train, test), fold in zip(splits, folds, strict=True):
+    for fold in folds:
+        train = fold.kept_rows
         weights = None if sample_weight is None else _safe_indexing(sample_weight, train)
         rows = _safe_indexing(X, train)
         if model.kernel == "precomputed":
             rows = rows[:, train]
         refit = clone(model).fit(rows, _safe_indexing(y, train), weights)
-        test_rows = _safe_indexing(X, assembled.order[fold.test_rows])
+        test_rows = _safe_indexing(X, fold.test_rows)
         if model.kernel == "precomputed":
             test_rows = test_rows[:, train]
         decisions = refit.decisions(test_rows)
@@ -208,8 +206,7 @@ def _gather(results: Sequence[FoldDecisions], assembled: Assembled) -> HeldOutDe
     """Align the folds' decisions with the user's rows."""
     n, q = assembled.problem.n_rows, assembled.problem.targets.shape[1]
     is_flat = assembled.is_flat
-    order = assembled.order
-    rows = [order[result.rows] for result in results]
+    rows = [result.rows for result in results]
 
     def aligned(parts: Sequence[FloatArray]) -> FloatArray:
         total, times = np.zeros((n, q)), np.zeros((n, 1))

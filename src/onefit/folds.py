@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state, indexable
 from onefit._typing import BoolArray, IntArray
 from onefit.targets import UNLABELED, encode_classes
 
-__all__ = ["Fold", "RepeatedSemiSupervisedKFold", "SemiSupervisedKFold", "internal_folds"]
+__all__ = ["Fold", "RepeatedSemiSupervisedKFold", "SemiSupervisedKFold", "check_folds"]
 
 Task = Literal["auto", "classification", "regression"]
 
@@ -199,16 +199,16 @@ def label_strata(y: Any, task: Task = "auto") -> IntArray:
 
 @dataclass(frozen=True)
 class Fold:
-    """One fold in internal row order (unlabelled rows first, labelled rows last).
+    """One fold, as criteria see it.
 
     Parameters
     ----------
     kept_rows : array
         Rows that stay when points are held out.
     kept_labels : array of shape (l,)
-        Labels that the fold trains on.
+        Which labels the fold trains on.
     test_labels : array of shape (l,)
-        Labels it is tested on.
+        Which labels it is tested on.
     test_rows : array
         Rows it is tested on, unlabelled ones included.
     n_folds : float
@@ -222,46 +222,36 @@ class Fold:
     n_folds: float
 
 
-def internal_folds(
-    splits: Iterable[tuple[Any, Any]], order: IntArray, n_labelled: int
-) -> list[Fold]:
-    """Translate (train, test) pairs to internal order and check them.
+def check_folds(splits: Iterable[tuple[Any, Any]], labelled: BoolArray) -> list[Fold]:
+    """Folds of (train, test) pairs, checked.
 
     Parameters
     ----------
     splits : iterable of (train, test)
-        Row numbers, or boolean masks, in the user's order.
-    order : array of shape (N,)
-        ``order[i]`` is the user's row number of internal row i.
-    n_labelled : int
-        l.
+        Row numbers, or boolean masks.
+    labelled : array of shape (N,)
+        Which rows are labelled.
     """
-    n = order.shape[0]
-    position = np.empty(n, dtype=np.intp)
-    position[order] = np.arange(n)
-    pairs = [
-        (_row_mask(train, position, "train"), _row_mask(test, position, "test"))
-        for train, test in splits
-    ]
+    n = labelled.shape[0]
+    pairs = [(_row_mask(train, n, "train"), _row_mask(test, n, "test")) for train, test in splits]
     if not pairs:
         raise ValueError("cv has no folds; expected at least one (train, test) pair.")
-    n_folds = _partition_size([test[n - n_labelled :] for _, test in pairs])
+    n_folds = _partition_size([test[labelled] for _, test in pairs])
     return [
-        _checked_fold(i, train, test, n_labelled, n_folds) for i, (train, test) in enumerate(pairs)
+        _checked_fold(i, train, test, labelled, n_folds) for i, (train, test) in enumerate(pairs)
     ]
 
 
 def _checked_fold(
-    i: int, train: BoolArray, test: BoolArray, n_labelled: int, n_folds: float | None
+    i: int, train: BoolArray, test: BoolArray, labelled: BoolArray, n_folds: float | None
 ) -> Fold:
-    first = train.shape[0] - n_labelled
     both = np.flatnonzero(train & test)
     if both.size:
         raise ValueError(
             f"fold {i} of cv has {both.size} rows in both train and test; a row is either trained "
             "on or held out."
         )
-    kept, tested = train[first:], test[first:]
+    kept, tested = train[labelled], test[labelled]
     if not kept.any():
         raise ValueError(f"fold {i} of cv trains on no labelled row; expected at least one.")
     if not tested.any():
@@ -269,13 +259,12 @@ def _checked_fold(
             f"fold {i} of cv holds out no labelled row, so it cannot be scored. Use "
             "SemiSupervisedKFold, which partitions the labelled rows by themselves."
         )
-    share = n_labelled / tested.sum() if n_folds is None else n_folds
+    share = tested.size / tested.sum() if n_folds is None else n_folds
     return Fold(np.flatnonzero(train), kept, tested, np.flatnonzero(test), float(share))
 
 
-def _row_mask(rows: Any, position: IntArray, name: str) -> BoolArray:
+def _row_mask(rows: Any, n: int, name: str) -> BoolArray:
     rows = np.asarray(rows)
-    n = position.shape[0]
     if rows.dtype == bool and rows.shape == (n,):
         rows = np.flatnonzero(rows)
     if rows.ndim != 1 or rows.dtype.kind not in "iu":
@@ -289,7 +278,7 @@ def _row_mask(rows: Any, position: IntArray, name: str) -> BoolArray:
             f"row numbers from 0 to {n - 1}."
         )
     mask = np.zeros(n, dtype=bool)
-    mask[position[rows]] = True
+    mask[rows] = True
     return mask
 
 

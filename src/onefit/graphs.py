@@ -18,11 +18,14 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse import csgraph
 from sklearn.neighbors import NearestNeighbors
+from sklearn.utils import gen_batches
 
 from onefit._typing import FloatArray, IntArray, Rows, Sparse
 from onefit.kernels import typical_scale
 
 __all__ = ["Graph", "Neighbors", "check_affinity", "find_neighbors", "heat_affinity"]
+
+_BLOCK = 128
 
 
 @dataclass(frozen=True)
@@ -64,25 +67,34 @@ class Graph:
             result = sp.csr_array(result @ L)
         return result
 
-    def restrict(self, rows: IntArray) -> Graph:
-        """The graph that is left when only ``rows`` are kept."""
-        return Graph(self.affinity[rows][:, rows], self.normalized, self.power)
+    def only(self, rows: IntArray) -> Graph:
+        """The graph left when only ``rows`` are kept; the others stay as isolated points.
 
-    def padded_laplacian(self, rows: IntArray) -> Sparse:
-        """Laplacian of :meth:`restrict`, as an N x N array that is zero off ``rows``."""
-        L = self.restrict(rows).laplacian.tocoo()
-        n = self.affinity.shape[0]
-        return sp.csr_array((L.data, (rows[L.coords[0]], rows[L.coords[1]])), shape=(n, n))
+        An isolated point has a zero row in either Laplacian: its quadratic form is that of the
+        kept rows, on functions of all of them.
+        """
+        W = self.affinity.tocoo()
+        inside = np.zeros(W.shape[0], dtype=bool)
+        inside[rows] = True
+        i, j = W.coords
+        kept = inside[i] & inside[j]
+        affinity = sp.csr_array((W.data[kept], (i[kept], j[kept])), shape=W.shape)
+        return Graph(affinity, self.normalized, self.power)
 
-    def permute(self, order: IntArray) -> Graph:
-        """The same graph with its rows in another order."""
-        return self.restrict(order)
 
-
-def find_neighbors(X: Rows, k: int, *, metric: str = "euclidean") -> Neighbors:
-    """The ``k`` nearest other rows of every row of ``X`` (or of a distance matrix).
+def find_neighbors(X: Rows, k: int, *, squared: FloatArray | None = None) -> Neighbors:
+    """The ``k`` nearest other rows of every row of ``X``.
 
     Duplicated rows are neighbours at distance 0; a row is never its own neighbour.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (N, n_features)
+        Rows; not looked at when ``squared`` is given.
+    k : int
+        Number of neighbours, less than N.
+    squared : array of shape (N, N), optional
+        Squared distances, where they are at hand already. Restored after use.
     """
     n = X.shape[0]
     if k >= n:
@@ -90,8 +102,27 @@ def find_neighbors(X: Rows, k: int, *, metric: str = "euclidean") -> Neighbors:
             f"n_neighbors={k} is too large for {n} rows; expected at most {n - 1}. "
             "Lower n_neighbors or add rows."
         )
-    distances, indices = NearestNeighbors(n_neighbors=k, metric=metric).fit(X).kneighbors()
+    if squared is not None:
+        return _neighbors_in_matrix(squared, k)
+    distances, indices = NearestNeighbors(n_neighbors=k).fit(X).kneighbors()
     return Neighbors(indices.astype(np.intp), np.square(distances))
+
+
+def _neighbors_in_matrix(squared: FloatArray, k: int) -> Neighbors:
+    """Neighbours from a full matrix of squared distances, a block of rows at a time."""
+    n = squared.shape[0]
+    indices = np.empty((n, k), dtype=np.intp)
+    nearest = np.empty((n, k))
+    np.fill_diagonal(squared, np.inf)
+    for block in gen_batches(n, _BLOCK):
+        distances = squared[block]
+        found = np.argpartition(distances, k - 1, axis=1)[:, :k]
+        values = np.take_along_axis(distances, found, axis=1)
+        order = np.argsort(values, axis=1, kind="stable")
+        indices[block] = np.take_along_axis(found, order, axis=1)
+        nearest[block] = np.take_along_axis(values, order, axis=1)
+    np.fill_diagonal(squared, 0.0)
+    return Neighbors(indices, nearest)
 
 
 def heat_affinity(

@@ -56,15 +56,18 @@ class Kernel:
     def __call__(self, X: Rows, Y: Rows | None = None) -> FloatArray:
         """Kernel matrix between the rows of ``X`` and of ``Y`` (``X`` itself when None)."""
         if self.name == "gaussian":
-            K = squared_distances(X, Y)
-            K *= -0.5 / self.width
-            return np.exp(K, out=K)
+            return self.from_squared_distances(squared_distances(X, Y))
         if callable(self.name):
             Y = X if Y is None else Y
             return _checked_matrix(self.name(X, Y, **self.params), (X.shape[0], Y.shape[0]))
         return np.asarray(
             pairwise_kernels(X, Y, metric=self.name, **self.params), dtype=np.float64, order="C"
         )
+
+    def from_squared_distances(self, squared: FloatArray) -> FloatArray:
+        """Gaussian kernel of given squared distances, written over them."""
+        squared *= -0.5 / self.width
+        return np.exp(squared, out=squared)
 
     def columns(self, X: Rows, rows: IntArray) -> FloatArray:
         """Kernel between all rows and some of them (``X`` is the matrix when precomputed)."""
@@ -99,14 +102,17 @@ def squared_distances(X: Rows, Y: Rows | None = None) -> FloatArray:
     if sp.issparse(X) or sp.issparse(Y):
         return np.asarray(euclidean_distances(X, Y, squared=True), dtype=np.float64)
     centre = X.mean(axis=0)
+    to_itself = Y is None
     X = X - centre
     Y = X if Y is None else Y - centre
-    D = X @ Y.T
-    D *= -2.0
-    D += np.einsum("ij,ij->i", X, X)[:, None]
-    D += np.einsum("ij,ij->i", Y, Y)
+    x2, y2 = np.einsum("ij,ij->i", X, X), np.einsum("ij,ij->i", Y, Y)
+    # One product yields -2 x'y + ||x||^2 + ||y||^2: the norms ride along as two more columns.
+    D = (
+        np.column_stack([-2.0 * X, x2, np.ones_like(x2)])
+        @ np.column_stack([Y, np.ones_like(y2), y2]).T
+    )
     np.maximum(D, 0.0, out=D)
-    if Y is X:
+    if to_itself:
         np.fill_diagonal(D, 0.0)
     return D
 

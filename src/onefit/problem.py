@@ -21,7 +21,7 @@ __all__ = ["Fit", "Problem"]
 
 @dataclass(frozen=True)
 class Problem:
-    """The objective (1), with rows in internal order: unlabelled first, labelled last.
+    """The objective (1).
 
     Parameters
     ----------

@@ -15,7 +15,14 @@ from onefit.problem import Fit, Problem
 from onefit.solvers.labels import LabelState, evaluate
 from onefit.solvers.points import FoldColumn, FoldsState, FoldSystems
 
-__all__ = ["FoldDecisions", "Holdout", "fold_systems", "label_decisions", "point_decisions"]
+__all__ = [
+    "FoldDecisions",
+    "Holdout",
+    "fold_systems",
+    "full_solution",
+    "label_decisions",
+    "point_decisions",
+]
 
 Holdout = Literal["labels", "points"]
 
@@ -27,7 +34,7 @@ class FoldDecisions:
     Parameters
     ----------
     rows : array of shape (n,)
-        Internal row numbers.
+        Row numbers.
     decisions : array of shape (n, q)
         f_{-i}(x), or its approximation.
     error_bounds : array of shape (n, q) or None
@@ -46,7 +53,6 @@ def label_decisions(
     problem: Problem, fold: Fold, v: FloatArray, states: Sequence[LabelState], bounds: bool
 ) -> FoldDecisions:
     """Decisions on the held-out labels, from one state for each output."""
-    first = problem.n_rows - problem.n_labelled
     test = np.flatnonzero(fold.test_labels)
     error_bounds = None
     if bounds:
@@ -58,7 +64,7 @@ def label_decisions(
         error_bounds = np.column_stack([bound[test] for _, bound in certified])
     decisions = np.column_stack([state.values[test] for state in states])
     n_solves = sum(state.n_steps for state in states)
-    return FoldDecisions(first + test, decisions, error_bounds, n_solves)
+    return FoldDecisions(problem.basis.labelled[test], decisions, error_bounds, n_solves)
 
 
 def _certified_labels(
@@ -102,20 +108,25 @@ def optimal_intercept(
     return float(brentq(slope, low, high, xtol=1e-14))
 
 
-def fold_systems(fit: Fit, folds: Sequence[Fold]) -> tuple[FoldSystems, FoldsState]:
-    """Objectives of folds that remove points, and the full solution as their starting point.
+def full_solution(fit: Fit, n_folds: int) -> FoldsState:
+    """The full solution once for every fold; columns run over outputs within folds."""
+    return FoldsState(
+        np.tile(fit.coef, n_folds),
+        np.tile(fit.kernel_values, n_folds),
+        np.tile(fit.labels.intercept, n_folds),
+    )
 
-    Columns run over outputs within folds.
-    """
+
+def fold_systems(fit: Fit, folds: Sequence[Fold]) -> FoldSystems:
+    """Objectives of folds that remove points; columns run over outputs within folds."""
     problem = fit.problem
-    q = problem.targets.shape[1]
     columns = []
     for fold in folds:
-        laplacian = problem.graph.padded_laplacian(fold.kept_rows)
+        laplacian = problem.graph.only(fold.kept_rows).laplacian
         scale = problem.manifold_penalty / fold.kept_rows.size**2
         v = problem.weights.normalized(fold.kept_labels) * fold.kept_labels
         columns += [FoldColumn(laplacian, scale, v, y) for y in problem.targets.T]
-    systems = FoldSystems(
+    return FoldSystems(
         problem.basis,
         problem.deformed,
         problem.gram,
@@ -124,27 +135,19 @@ def fold_systems(fit: Fit, folds: Sequence[Fold]) -> tuple[FoldSystems, FoldsSta
         problem.ambient_penalty,
         problem.fit_intercept,
     )
-    start = FoldsState(
-        np.tile(fit.coef, len(folds)),
-        np.tile(fit.kernel_values, len(folds)),
-        np.tile(fit.labels.intercept, len(folds)),
-    )
-    assert len(columns) == q * len(folds)
-    return systems, start
 
 
 def point_decisions(
     fit: Fit,
     folds: Sequence[Fold],
-    systems: FoldSystems,
     state: FoldsState,
     n_solves: int,
-    bounds: bool,
+    systems: FoldSystems | None,
 ) -> list[FoldDecisions]:
-    """Decisions on all held-out rows of every fold, from one column each."""
+    """Decisions on all held-out rows of every fold; with bounds when ``systems`` are given."""
     q = fit.problem.targets.shape[1]
     certificate = None
-    if bounds:
+    if systems is not None:
         state, certificate = _certified_points(fit.problem, systems, state)
     values = state.values
     results = []

@@ -21,6 +21,7 @@ from onefit.criteria.common import (
     FoldDecisions,
     Holdout,
     fold_systems,
+    full_solution,
     label_decisions,
     point_decisions,
 )
@@ -50,9 +51,9 @@ def exact(
     """
     if holdout == "points":
         problem = fit.problem
-        systems, start = fold_systems(fit, folds)
+        systems, start = fold_systems(fit, folds), full_solution(fit, len(folds))
         state, n_solves = minimize_folds(systems, start, tol=problem.tol, max_iter=problem.max_iter)
-        return point_decisions(fit, folds, systems, state, n_solves, bounds)
+        return point_decisions(fit, folds, state, n_solves, systems if bounds else None)
     if fit.problem.loss.is_quadratic and not bounds:
         return _square_labels(fit.problem, folds)
     return [_refit_labels(fit, fold, bounds) for fold in folds]
@@ -76,7 +77,6 @@ def _refit_labels(fit: Fit, fold: Fold, bounds: bool) -> FoldDecisions:
 
 def _square_labels(problem: Problem, folds: Sequence[Fold]) -> list[FoldDecisions]:
     """Equation (4); folds whose weights agree share the factorisation of A."""
-    first = problem.n_rows - problem.n_labelled
     factored: dict[bytes, tuple[FloatArray, FloatArray]] = {}
     results = []
     for fold in folds:
@@ -92,7 +92,7 @@ def _square_labels(problem: Problem, folds: Sequence[Fold]) -> list[FoldDecision
         residual = sl.solve(inverse[np.ix_(out, out)], dual[out], assume_a="sym")
         tested = np.isin(out, h)
         decisions = problem.targets[h] - residual[tested]
-        results.append(FoldDecisions(first + h, decisions, None, 1 + int(is_new)))
+        results.append(FoldDecisions(problem.basis.labelled[h], decisions, None, 1 + int(is_new)))
     return results
 
 

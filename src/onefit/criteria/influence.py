@@ -23,6 +23,7 @@ from onefit.criteria.common import (
     FoldDecisions,
     Holdout,
     fold_systems,
+    full_solution,
     label_decisions,
     point_decisions,
 )
@@ -88,13 +89,14 @@ def influence(
         values = _literal_values(fit, right)
         return _values_only(fit, folds, step, values)
     response, n_solves = _responses(fit, right, right_b, hessian, hessian_components, random_state)
-    systems, start = fold_systems(fit, folds)
+    start = full_solution(fit, len(folds))
     state = FoldsState(
         start.coef + step * response.coef,
         start.kernel_values + step * response.kernel_values,
         start.intercept + step * response.intercept,
     )
-    return point_decisions(fit, folds, systems, state, n_solves, bounds)
+    systems = fold_systems(fit, folds) if bounds else None
+    return point_decisions(fit, folds, state, n_solves, systems)
 
 
 def _check_options(problem: Problem, holdout: Holdout, hessian: str, variant: str) -> None:
@@ -131,12 +133,11 @@ def _right_hand_sides(
 ) -> tuple[FloatArray, FloatArray]:
     """Right-hand sides of (6) in coefficients (n_coef, t q), and those of the intercept (t q,)."""
     problem = fit.problem
-    first = problem.n_rows - problem.n_labelled
     sides, sides_b = [], []
     for fold in folds:
         slopes = _fold_slopes(fit, fold)
         weights = _manifold_part(problem, fold, variant) @ fit.kernel_values
-        weights[first:] += slopes
+        weights[problem.basis.labelled] += slopes
         ambient = 2.0 * problem.ambient_penalty * fit.coef
         sides.append(-problem.basis.representer(weights) - ambient)
         sides_b.append(-slopes.sum(axis=0))
@@ -147,7 +148,7 @@ def _manifold_part(problem: Problem, fold: Fold, variant: Variant) -> Sparse:
     """Derivative of the manifold term along the path, as an N x N operator on f."""
     removed = np.setdiff1d(np.arange(problem.n_rows), fold.kept_rows)
     if variant != "product":
-        block = problem.graph.padded_laplacian(removed)
+        block = problem.graph.only(removed).laplacian
         return block * (2.0 * problem.manifold_penalty / removed.size**2)
     # Every edge counts once for each of its ends in the fold.
     in_fold = np.zeros(problem.n_rows)
@@ -172,8 +173,8 @@ def _responses(
     """B_i of all folds and outputs: one Hessian for each output, or one for all (square loss)."""
     problem = fit.problem
     curvature, q = fit.labels.curvature, fit.labels.beta.shape[1]
-    first = problem.n_rows - problem.n_labelled
-    coef = np.empty_like(right)
+    labelled = problem.basis.labelled
+    coef, values = np.empty_like(right), np.empty((problem.n_rows, right.shape[1]))
     b = np.zeros(right.shape[1])
     n_solves = 0
     shared = problem.loss.is_quadratic
@@ -181,19 +182,19 @@ def _responses(
         columns = slice(None) if shared else slice(j, None, q)
         F = curvature[:, j]
         H = _hessian(problem, F, hessian, hessian_components, random_state)
-        coef[:, columns] = H.solve(right[:, columns])
+        coef[:, columns], values[:, columns] = H.solve(right[:, columns])
         n_solves += coef[:, columns].shape[1]
         if problem.fit_intercept:
             ones = np.zeros((problem.n_rows, 1))
-            ones[first:, 0] = F
-            coef_one = H.solve(problem.basis.representer(ones))
-            labelled = problem.basis.labelled_values
+            ones[labelled, 0] = F
+            coef_one, values_one = H.solve(problem.basis.representer(ones))
             b[columns] = solve_bordered(
-                labelled(coef[:, columns]), labelled(coef_one)[:, 0], F, right_b[columns]
+                values[labelled, columns], values_one[labelled, 0], F, right_b[columns]
             )
             coef[:, columns] -= coef_one * b[columns]
+            values[:, columns] -= values_one * b[columns]
             n_solves += 1
-    return FoldsState(coef, problem.basis.values(coef), b), n_solves
+    return FoldsState(coef, values, b), n_solves
 
 
 def _hessian(
@@ -247,8 +248,7 @@ def _influence_on_labels(fit: Fit, folds: Sequence[Fold], bounds: bool) -> list[
 def _literal_values(fit: Fit, right: FloatArray) -> FloatArray:
     """B as Theorem 1 prints it, H = J K F + 2 gamma_A I + 2 gamma_I/N^2 K L, on function values."""
     problem = fit.problem
-    n, first = problem.n_rows, problem.n_rows - problem.n_labelled
-    basis = problem.basis
+    n, basis = problem.n_rows, problem.basis
     K = basis.kernel_columns(np.arange(n))
     common = 2.0 * problem.manifold_scale * (problem.graph.laplacian @ K).T
     common.flat[:: n + 1] += 2.0 * problem.ambient_penalty
@@ -256,7 +256,8 @@ def _literal_values(fit: Fit, right: FloatArray) -> FloatArray:
     q = fit.labels.beta.shape[1]
     for j in range(q):
         H = common.copy()
-        H[first:, first:] += K[first:, first:] * fit.labels.curvature[:, j]
+        block = np.ix_(basis.labelled, basis.labelled)
+        H[block] += K[block] * fit.labels.curvature[:, j]
         values[:, j::q] = sl.solve(H, basis.values(right[:, j::q]), overwrite_a=True)
     return values
 

@@ -16,6 +16,7 @@ from onefit.criteria.common import (
     FoldDecisions,
     Holdout,
     fold_systems,
+    full_solution,
     label_decisions,
     point_decisions,
 )
@@ -47,9 +48,9 @@ def newton_step(
         optimum.
     """
     if holdout == "points":
-        systems, start = fold_systems(fit, folds)
+        systems, start = fold_systems(fit, folds), full_solution(fit, len(folds))
         state, n_solves = minimize_folds(systems, start, n_steps=n_steps)
-        return point_decisions(fit, folds, systems, state, n_solves, bounds)
+        return point_decisions(fit, folds, state, n_solves, systems if bounds else None)
     problem = fit.problem
     results = []
     for fold in folds:

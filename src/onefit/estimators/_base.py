@@ -18,13 +18,13 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from onefit._typing import FloatArray, IntArray, Rows
+from onefit._typing import FloatArray, Rows
 from onefit.assembly import (
     GraphSettings,
     KernelSettings,
     build_basis,
     check_precomputed_kernel,
-    labelled_last,
+    shared_distances,
 )
 from onefit.kernels import Kernel
 from onefit.losses import Loss
@@ -108,21 +108,14 @@ def documented(cls: type[Any]) -> type[Any]:
 
 @dataclass(frozen=True)
 class Assembled:
-    """A problem built from user data, with what is needed to go back to the user's rows."""
+    """A problem built from user data, with what prediction needs."""
 
     problem: Problem
-    order: IntArray
     targets: Targets
     X: Rows
     kernel: Kernel
     graph_width: float | None
     is_flat: bool
-
-    def to_user_order(self, internal: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Rows from internal order to the order in which the user gave them."""
-        result = np.empty_like(internal)
-        result[self.order] = internal
-        return result
 
 
 class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
@@ -203,14 +196,11 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
             )
         check_consistent_length(X, y)
         targets, sample = _weighted_targets(self._read_targets, y, sample_weight, X)
-        order = labelled_last(targets.labelled)
-        # Widths and neighbours do not depend on the order; landmarks and factors are in it.
+        labelled = np.flatnonzero(targets.labelled)
         kernel = kernel_settings.resolve(X)
-        is_precomputed = self.kernel == "precomputed"
-        graph, sigma_w = graph_settings.resolve(X, kernel_is_precomputed=is_precomputed)
-        ordered = X[np.ix_(order, order)] if is_precomputed else X[order]
-        graph = graph.permute(order)
-        basis = build_basis(kernel, kernel_settings, ordered, graph, len(sample), self.random_state)
+        squared = shared_distances(kernel_settings, X)
+        graph, sigma_w = graph_settings.resolve(X, squared)
+        basis = build_basis(kernel, kernel_settings, X, squared, graph, labelled, self.random_state)
         problem = Problem(
             basis=basis,
             graph=graph,
@@ -224,7 +214,7 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
             max_iter=int(self.max_iter),
         )
         is_flat = np.ndim(y) == 1 and targets.values.shape[1] == 1
-        return Assembled(problem, order, targets, X, kernel, sigma_w, is_flat)
+        return Assembled(problem, targets, X, kernel, sigma_w, is_flat)
 
     def _checked_settings(self) -> tuple[KernelSettings, GraphSettings]:
         check_number(
@@ -260,13 +250,13 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         if not fit.labels.converged:
             _warn_not_converged(fit)
         rows, weights = assembled.problem.basis.dual_coefficients(fit.coef)
-        self.support_ = assembled.order[rows]
+        self.support_ = rows
         self.X_fit_ = None if self.kernel == "precomputed" else assembled.X[self.support_]
         self.dual_coef_ = weights
         self.intercept_ = fit.labels.intercept
         self.kernel_width_ = assembled.kernel.width if self.kernel == "gaussian" else None
         self.graph_width_ = assembled.graph_width
-        self.graph_ = assembled.problem.graph.permute(np.argsort(assembled.order)).affinity
+        self.graph_ = assembled.problem.graph.affinity
         self.n_iter_ = fit.labels.n_steps
         self._kernel = assembled.kernel
         return assembled, fit

@@ -89,7 +89,7 @@ class _ManifoldClassifier(ClassifierMixin, ManifoldEstimator):
         """
         assembled, fit = self._fit(X, y, sample_weight)
         self.classes_ = assembled.targets.classes
-        self.transduction_ = self._named(assembled.to_user_order(fit.values))
+        self.transduction_ = self._named(fit.values)
         return self
 
     def decision_function(self, X: Any) -> FloatArray:

@@ -71,9 +71,9 @@ class LapRLSRegressor(RegressorMixin, ManifoldEstimator):
         -------
         self
         """
-        assembled, fit = self._fit(X, y, sample_weight)
+        _, fit = self._fit(X, y, sample_weight)
         self._is_flat = np.ndim(y) == 1
-        self.transduction_ = self._shaped(assembled.to_user_order(fit.values))
+        self.transduction_ = self._shaped(fit.values)
         return self
 
     def predict(self, X: Any) -> FloatArray:

@@ -27,11 +27,13 @@ class FullHessian:
     ambient_penalty: float
     correction: LabelCorrection
 
-    def solve(self, right: FloatArray) -> FloatArray:
-        """H^-1 right."""
-        undeformed = self.deformed.solve(right) / (2.0 * self.ambient_penalty)
+    def solve(self, right: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """H^-1 right, and its values on all rows."""
+        penalty = 2.0 * self.ambient_penalty
+        undeformed = self.deformed.solve(right) / penalty
         pull = self.correction(self.basis.labelled_values(undeformed))
-        return undeformed - self.deformed.expand(pull) / (2.0 * self.ambient_penalty)
+        coef = undeformed - self.deformed.expand(pull) / penalty
+        return coef, self.basis.values(coef)
 
 
 def solve_bordered(
@@ -60,6 +62,7 @@ def solve_bordered(
 class LabelPart:
     r"""T = K F + 2 gamma_A I on function values: block triangular, inverted in :math:`O(l^3)`."""
 
+    labelled: IntArray
     columns: FloatArray
     curvature: FloatArray
     ambient_penalty: float
@@ -67,22 +70,20 @@ class LabelPart:
 
     def solve(self, values: FloatArray) -> FloatArray:
         """T^-1 values."""
-        first = values.shape[0] - self.curvature.size
-        labelled = sl.lu_solve(self.factor, values[first:], check_finite=False)
-        result = values - self.columns @ (self.curvature[:, None] * labelled)
+        on_labels = sl.lu_solve(self.factor, values[self.labelled], check_finite=False)
+        result = values - self.columns @ (self.curvature[:, None] * on_labels)
         result /= 2.0 * self.ambient_penalty
-        result[first:] = labelled
+        result[self.labelled] = on_labels
         return result
 
 
 def label_part(basis: Basis, curvature: FloatArray, ambient_penalty: float) -> LabelPart:
     """Factor the labelled block of T."""
-    first = basis.n_rows - basis.n_labelled
-    columns = basis.kernel_columns(np.arange(first, basis.n_rows))
-    block = columns[first:] * curvature
-    block.flat[:: basis.n_labelled + 1] += 2.0 * ambient_penalty
+    columns = basis.kernel_columns(basis.labelled)
+    block = columns[basis.labelled] * curvature
+    block.flat[:: curvature.size + 1] += 2.0 * ambient_penalty
     factor = sl.lu_factor(block, overwrite_a=True, check_finite=False)
-    return LabelPart(columns, curvature, ambient_penalty, factor)
+    return LabelPart(basis.labelled, columns, curvature, ambient_penalty, factor)
 
 
 @dataclass(frozen=True)
@@ -101,15 +102,15 @@ class NystromHessian:
     inverse_features: FloatArray
     core: tuple[FloatArray, IntArray]
 
-    def solve(self, right: FloatArray) -> FloatArray:
-        """Coefficients of the function whose values are H^-1 applied to those of ``right``."""
+    def solve(self, right: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """H^-1 right in coefficients, and its values on all rows."""
         values = self.solve_values(self.basis.values(right))
-        laplacian = self.basis.laplacian
+        labelled, laplacian = self.basis.labelled, self.basis.laplacian
         smooth = self.row_weights @ (self.features.T @ (laplacian @ values))
         weights = (2.0 * self.manifold_scale) * smooth
-        first = self.basis.n_rows - self.basis.n_labelled
-        weights[first:] += self.labels.curvature[:, None] * values[first:]
-        return (right - self.basis.representer(weights)) / (2.0 * self.labels.ambient_penalty)
+        weights[labelled] += self.labels.curvature[:, None] * values[labelled]
+        coef = (right - self.basis.representer(weights)) / (2.0 * self.labels.ambient_penalty)
+        return coef, values
 
     def solve_values(self, values: FloatArray) -> FloatArray:
         """H^-1 on function values."""

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 
-from onefit._typing import FloatArray, Sparse
+from onefit._typing import FloatArray, IntArray, Sparse
 from onefit.basis import Basis, Deformed
 from onefit.losses import Loss
 from onefit.solvers.correction import label_correction
@@ -89,9 +89,9 @@ class FoldSystems:
     fit_intercept: bool
 
     @property
-    def labelled(self) -> slice:
-        """The labelled rows: the last l."""
-        return slice(self.basis.n_rows - self.basis.n_labelled, None)
+    def labelled(self) -> IntArray:
+        """Numbers of the labelled rows."""
+        return self.basis.labelled
 
     def slopes(self, f: FloatArray) -> FloatArray:
         """V loss'(y, f) for labelled values f of shape (l, m)."""
@@ -138,7 +138,7 @@ class FoldSystems:
         b = np.array(
             [
                 solve_bordered(
-                    values[self.labelled, [j]][:, None],
+                    values[self.labelled, j][:, None],
                     values_one[self.labelled, j],
                     F[:, j],
                     -gradient_b[[j]],
