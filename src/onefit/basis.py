@@ -51,7 +51,7 @@ class Deformed(Protocol):
         ...
 
     def solve(self, coef: FloatArray) -> FloatArray:
-        r"""Coefficients of :math:`(I + r L_{op})^{-1} f`, with :math:`L_{op}` the graph operator."""
+        r"""Coefficients of :math:`(I + r L_{op})^{-1} f`, :math:`L_{op}` the graph operator."""
         ...
 
     def expand(self, beta: FloatArray) -> FloatArray:
@@ -62,8 +62,15 @@ class Deformed(Protocol):
 class Basis(Protocol):
     """A space of functions on the rows; see the module's description."""
 
-    laplacian: Sparse
-    labelled: IntArray
+    @property
+    def laplacian(self) -> Sparse:
+        """L of the graph on the rows."""
+        ...
+
+    @property
+    def labelled(self) -> IntArray:
+        """Numbers of the labelled rows."""
+        ...
 
     @property
     def n_rows(self) -> int:
@@ -237,7 +244,7 @@ def _on_labelled(basis: KernelBasis, beta: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class SpectralBasis:
-    r"""Features in which both penalties are diagonal: :math:`\lVert f\rVert^2 = w'w,\ f'Lf = w'\Theta w`.
+    r"""Features in which :math:`\lVert f\rVert^2 = w'w` and :math:`f'Lf = w'\Theta w`.
 
     Parameters
     ----------
@@ -356,7 +363,7 @@ def spectral_basis(
 
 
 def pivoted_cholesky(P: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Lower triangle R of P[kept][:, kept] = R R', with ``kept`` the numerically independent rows."""
+    """Lower triangle R of P[kept][:, kept] = R R', ``kept`` the numerically independent rows."""
     factor, pivots, rank, _ = sl.lapack.dpstrf(P, lower=1)
     kept = pivots[:rank].astype(np.intp) - 1
     return np.tril(factor[:rank, :rank]), kept

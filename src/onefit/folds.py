@@ -191,9 +191,7 @@ def label_strata(y: Any, task: Task = "auto") -> IntArray:
         task = "regression" if fractional or values.ndim == 2 else "classification"
     if task == "classification":
         return encode_classes(y)[1]
-    missing = np.isnan(values.astype(np.float64))
-    if missing.ndim == 2:
-        missing = missing.any(axis=1)
+    missing = np.isnan(values.astype(np.float64)).reshape(values.shape[0], -1).any(axis=1)
     return np.where(missing, UNLABELED, 0).astype(np.intp)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -61,7 +61,7 @@ class Graph:
     @cached_property
     def laplacian(self) -> Sparse:
         """The (power of the) Laplacian as a sparse array."""
-        L = sp.csr_array(csgraph.laplacian(self.affinity, normed=self.normalized))
+        L = sp.csr_array(cast(Sparse, csgraph.laplacian(self.affinity, normed=self.normalized)))
         result = L
         for _ in range(self.power - 1):
             result = sp.csr_array(result @ L)

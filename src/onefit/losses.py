@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, log_expit
 
 from onefit._typing import FloatArray
 
@@ -91,7 +91,7 @@ class SquaredHinge:
         return -2.0 * y * np.maximum(1.0 - y * f, 0.0)
 
     def second_derivative(self, y: FloatArray, f: FloatArray) -> FloatArray:
-        return 2.0 * (y * f < 1.0)
+        return np.where(y * f < 1.0, 2.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Logistic:
     is_quadratic: ClassVar[bool] = False
 
     def value(self, y: FloatArray, f: FloatArray) -> FloatArray:
-        return np.logaddexp(0.0, -y * f)
+        return -log_expit(y * f)
 
     def derivative(self, y: FloatArray, f: FloatArray) -> FloatArray:
         return -y * expit(-y * f)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
+import scipy.sparse as sp
 from sklearn.utils.validation import column_or_1d
 
 from onefit._typing import BoolArray, FloatArray, IntArray
+from onefit.validation import check_number
 
 __all__ = [
     "LabelWeights",
@@ -22,6 +25,9 @@ __all__ = [
 ]
 
 UNLABELED = -1
+_NUMBERS_EXPECTED = "a regressor expects numbers, NaN where the target is unknown."
+#: Weights further apart than this are no longer weights of one problem in double precision.
+_WEIGHT_RANGE = 1e100
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,9 @@ class Targets:
         Which rows carry a label.
     values : array of shape (l, q)
         What the loss sees: regression targets, or +-1 for each one-vs-rest problem.
+    is_flat : bool
+        Whether decision values are given as an array of shape (N,): there is one output, and it
+        did not come as a column.
     codes : array of shape (l,) or None
         Class numbers; None for regression.
     classes : array or None
@@ -42,6 +51,7 @@ class Targets:
 
     labelled: BoolArray
     values: FloatArray
+    is_flat: bool
     codes: IntArray | None = None
     classes: np.ndarray[Any, Any] | None = None
 
@@ -52,35 +62,37 @@ def encode_classes(y: Any) -> tuple[np.ndarray[Any, Any], IntArray]:
     Unlabelled are: -1 in numeric labels; -1, ``"-1"``, None and NaN in string or object labels;
     NaN in float labels.
     """
-    y = column_or_1d(y, warn=True)
+    y = column_or_1d(_as_label_array(y), warn=True)
     if y.dtype.kind in "OUST":
-        hidden = np.array([_is_missing(label) for label in y], dtype=bool)
-        names = y[~hidden]
-        if y.dtype.kind == "O" and names.size:
-            # An object array of numbers is numeric; anything else is named by its strings.
-            kinds = {type(name) for name in names.tolist()}
-            names = np.array(names.tolist()) if len(kinds) == 1 else names.astype(str)
+        hidden = np.array([_is_missing(label) for label in y.tolist()], dtype=bool)
+        names = _uniform_names(y[~hidden].tolist())
     else:
-        _reject_infinite(y, "y")
         hidden = (y == UNLABELED) | (np.isnan(y) if y.dtype.kind == "f" else False)
         names = y[~hidden]
-    if names.size:
-        check_classification_targets(names)
+    _reject_infinite(names)
+    _reject_continuous(names)
     classes, numbers = np.unique(names, return_inverse=True)
     codes = np.full(y.shape[0], UNLABELED, dtype=np.intp)
     codes[~hidden] = numbers
     return classes, codes
 
 
-def class_targets(y: Any) -> Targets:
-    """Targets of a classifier: +-1 for two classes, one column of +-1 for each of more."""
+def class_targets(y: Any, weightless: BoolArray | None = None) -> Targets:
+    """Targets of a classifier: +-1 for two classes, one column of +-1 for each of more.
+
+    Rows that are ``weightless`` count as unlabelled.
+    """
     classes, codes = encode_classes(y)
+    if weightless is not None:
+        codes[weightless] = UNLABELED
     labelled = codes != UNLABELED
     if not labelled.any():
         raise ValueError(
             f"y has no labelled row among {len(codes)}: every label is -1, None or NaN, which mark "
             "unlabelled rows. Expected at least two classes with a label each."
         )
+    present, known = np.unique(codes[labelled], return_inverse=True)
+    classes = classes[present]
     if len(classes) < 2:
         raise ValueError(
             f"y has one class only, {classes[0]!r}, in its {int(labelled.sum())} labelled rows "
@@ -88,62 +100,125 @@ def class_targets(y: Any) -> Targets:
             "Note that -1 marks unlabelled rows: if your classes are -1 and +1, encode them "
             "otherwise, for instance as 0 and 1."
         )
-    known = codes[labelled]
     if len(classes) == 2:
         values = (2.0 * known - 1.0)[:, None]
     else:
         values = np.where(known[:, None] == np.arange(len(classes)), 1.0, -1.0)
-    return Targets(labelled, values, known, classes)
+    return Targets(labelled, values, values.shape[1] == 1, known.astype(np.intp), classes)
 
 
-def regression_targets(y: Any) -> Targets:
-    """Targets of a regressor: NaN marks an unlabelled row, in every output at once."""
-    y = np.asarray(y)
-    if y.dtype.kind not in "fiub":
-        y = _as_float(y)
-    y = y.astype(np.float64)
-    _reject_infinite(y, "y")
+def regression_targets(y: Any, weightless: BoolArray | None = None) -> Targets:
+    """Targets of a regressor: NaN marks an unlabelled row, in every output at once.
+
+    Rows that are ``weightless`` count as unlabelled.
+    """
+    y = _as_float(y)
+    if y.ndim not in (1, 2) or 0 in y.shape:
+        raise ValueError(
+            f"y has shape {y.shape}; expected (n_samples,), or (n_samples, n_outputs) with at "
+            "least one output."
+        )
+    _reject_infinite(y)
     outputs = y[:, None] if y.ndim == 1 else y
     missing = np.isnan(outputs)
-    labelled = ~missing.any(axis=1)
     partly = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
     if partly.size:
         raise ValueError(
             f"row {partly[0]} of y is NaN in some outputs only ({partly.size} such rows); expected "
             "all outputs known or all NaN. Fit one regressor for each output instead."
         )
+    labelled = ~missing.any(axis=1)
+    if weightless is not None:
+        labelled &= ~weightless
     if not labelled.any():
         raise ValueError(
             f"y has no labelled row among {len(labelled)}: every target is NaN, which marks "
             "unlabelled rows. Expected at least one known target."
         )
-    return Targets(labelled, outputs[labelled])
+    return Targets(labelled, outputs[labelled], y.ndim == 1)
 
 
-def _as_float(y: np.ndarray[Any, Any]) -> FloatArray:
-    try:
-        return y.astype(np.float64)
-    except (TypeError, ValueError):
+def _as_label_array(y: Any) -> Any:
+    """Lists as arrays without the conversion of None, NaN or numbers among strings to strings."""
+    if sp.issparse(y):
+        raise TypeError("y is a sparse matrix; expected an array of labels. Use y.toarray().")
+    if not isinstance(y, list | tuple):
+        return y
+    return np.array(y, dtype=object) if np.asarray(y).dtype.kind in "US" else np.asarray(y)
+
+
+def _uniform_names(names: list[Any]) -> np.ndarray[Any, Any]:
+    """Labels of one kind, all strings or all numbers, as an array."""
+    for kind in (str, Real | np.bool_):
+        if all(isinstance(name, kind) for name in names):
+            return np.array(names)
+    first = {type(name).__name__: name for name in reversed(names)}
+    examples = ", ".join(f"{name!r} ({kind})" for kind, name in first.items())
+    raise ValueError(
+        f"Unknown label type: y mixes or has labels such as {examples}; expected all strings or "
+        "all integers, with -1, None or NaN where the label is unknown. Convert them, for "
+        "instance to strings."
+    )
+
+
+def _reject_continuous(names: np.ndarray[Any, Any]) -> None:
+    if names.dtype.kind not in "fiubUT":
         raise ValueError(
-            f"y has dtype {y.dtype} with entries that are no numbers; a regressor expects numbers, "
-            "NaN where the target is unknown."
-        ) from None
+            f"Unknown label type: y has dtype {names.dtype}; expected strings or integers."
+        )
+    if names.dtype.kind != "f":
+        return
+    fractions = names[names != np.floor(names)]
+    if fractions.size:
+        raise ValueError(
+            f"Unknown label type: continuous. y has the label {float(fractions[0])!r}; expected "
+            "classes, as strings or integers. For numeric targets use LapRLSRegressor."
+        )
+
+
+def _as_float(y: Any) -> FloatArray:
+    """``y`` as an array of floats; strings, dates and complex numbers are no targets."""
+    if sp.issparse(y):
+        raise TypeError("y is a sparse matrix; expected an array of targets. Use y.toarray().")
+    y = np.asarray(y)
+    if y.dtype.kind == "O":
+        return np.array([_number(value) for value in y.flat], dtype=np.float64).reshape(y.shape)
+    if y.dtype.kind not in "fiub":
+        raise ValueError(f"y has dtype {y.dtype}; {_NUMBERS_EXPECTED}")
+    return y.astype(np.float64)
+
+
+def _number(value: Any) -> float:
+    if _is_missing_number(value):
+        return math.nan
+    try:
+        if not isinstance(value, str):
+            return float(value)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(
+        f"y has the entry {value!r} of type {type(value).__name__}; {_NUMBERS_EXPECTED}"
+    )
 
 
 def _is_missing(label: Any) -> bool:
-    if label is None or (isinstance(label, float) and np.isnan(label)):
-        return True
-    # pandas.NA compares to NA; identity with itself fails only for NaN-likes.
-    if type(label).__name__ in {"NAType", "NaTType"}:
-        return True
-    return bool(label == UNLABELED) or label == str(UNLABELED)
+    """None, NaN, pandas.NA, -1 or "-1"."""
+    return _is_missing_number(label) or bool(label == UNLABELED) or label == str(UNLABELED)
 
 
-def _reject_infinite(y: np.ndarray[Any, Any], name: str) -> None:
+def _is_missing_number(value: Any) -> bool:
+    # By name, because pandas is optional and its NA compares equal to nothing, itself included.
+    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+        return True
+    return isinstance(value, Real) and math.isnan(value)
+
+
+def _reject_infinite(y: np.ndarray[Any, Any]) -> None:
     if y.dtype.kind == "f" and np.isinf(y).any():
         raise ValueError(
-            f"Input {name} contains infinity or a value too large for {y.dtype!r}; expected finite "
-            "values, and NaN or -1 where the label is unknown."
+            f"Input y contains infinity or a value too large for {y.dtype!r} "
+            f"({int(np.isinf(y).sum())} of {y.size} values); expected finite values, and NaN where "
+            "the label is unknown. Replace them or mark them as unlabelled."
         )
 
 
@@ -187,17 +262,33 @@ class LabelWeights:
 
 
 def check_sample_weight(sample_weight: Any, n_rows: int) -> FloatArray:
-    """Weights as an array of shape (N,); a single number counts for all rows."""
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    """Weights as an array of shape (N,), largest 1; a single number counts for all rows."""
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight has entries that are no numbers: {error}.") from None
     if weights.ndim == 0:
         weights = np.full(n_rows, weights)
     if weights.shape != (n_rows,):
         raise ValueError(
             f"sample_weight has shape {weights.shape}; expected ({n_rows},), one for each row."
         )
-    if not np.isfinite(weights).all() or weights.min() < 0:
-        raise ValueError("sample_weight has a negative, NaN or infinite entry; expected >= 0.")
-    return weights
+    bad = np.flatnonzero(~np.isfinite(weights) | (weights < 0))
+    if bad.size:
+        raise ValueError(
+            f"sample_weight[{bad[0]}] is {float(weights[bad[0]])!r} ({bad.size} such entries); "
+            "expected finite weights >= 0. A weight of 0 hides the label of its row."
+        )
+    positive = weights[weights > 0]
+    if not positive.size:
+        return weights
+    if positive.max() / _WEIGHT_RANGE > positive.min():
+        raise ValueError(
+            f"sample_weight has positive entries from {positive.min():.3g} to "
+            f"{positive.max():.3g}; expected a range of less than {_WEIGHT_RANGE:g}. Use 0 for "
+            "labels that shall not count."
+        )
+    return weights / positive.max()
 
 
 def class_weight_array(
@@ -211,13 +302,13 @@ def class_weight_array(
             f"class_weight={class_weight!r} is not understood; expected None, 'balanced' or a dict "
             "from class to positive weight."
         )
-    unknown = [name for name in class_weight if name not in classes.tolist()]
+    names = classes.tolist()
+    unknown = [name for name in class_weight if name not in names]
     if unknown:
         raise ValueError(
             f"class_weight names the class {unknown[0]!r}, which y does not have; its classes are "
-            f"{classes.tolist()}."
+            f"{names}. Remove it, or correct its name."
         )
-    weights = np.array([float(class_weight.get(name, 1.0)) for name in classes.tolist()])
-    if not (np.isfinite(weights).all() and (weights > 0).all()):
-        raise ValueError(f"class_weight={dict(class_weight)!r}: expected positive finite weights.")
-    return weights
+    for name, weight in class_weight.items():
+        check_number(f"class_weight[{name!r}]", weight)
+    return np.array([float(class_weight.get(name, 1.0)) for name in names])

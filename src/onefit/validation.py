@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-__all__ = ["check_choice", "check_integer", "check_number"]
+__all__ = ["check_boolean", "check_choice", "check_integer", "check_number"]
 
 
 def check_number(
@@ -27,7 +28,7 @@ def check_number(
     expected = f"expected {bound}{alternatives}.{' ' + hint if hint else ''}"
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name}={value!r} is of type {type(value).__name__}; {expected}")
-    if not np.isfinite(value) or value < 0 or (value == 0 and not zero_allowed):
+    if not math.isfinite(value) or value < 0 or (value == 0 and not zero_allowed):
         raise ValueError(f"{name}={value!r}; {expected}")
 
 
@@ -44,3 +45,11 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
     """Raise unless ``value`` is one of ``choices``."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name}={value!r}; expected one of {sorted(choices)}.")
+
+
+def check_boolean(name: str, value: Any) -> None:
+    """Raise unless ``value`` is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(
+            f"{name}={value!r} is of type {type(value).__name__}; expected True or False."
+        )

@@ -46,7 +46,7 @@ _PARAMETERS = """kernel : str or callable, default="gaussian"
         squared distance between rows.
     ambient_penalty : float, default=0.001
         gamma_A > 0, the weight of the squared norm of f.
-    manifold_penalty : float, default=1.0
+    manifold_penalty : float, default=10.0
         gamma_I >= 0, the weight of the smoothness of f along the graph. 0 ignores unlabelled rows.
     n_neighbors : int, default=8
         k, neighbours in the graph.
@@ -127,7 +127,7 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         kernel: str | Callable[..., Any] = "gaussian",
         kernel_width: float | Literal["median"] = "median",
         ambient_penalty: float = 1e-3,
-        manifold_penalty: float = 1.0,
+        manifold_penalty: float = 10.0,
         n_neighbors: int = 8,
         graph_width: float | Literal["median"] = "median",
         kernel_params: Mapping[str, Any] | None = None,

@@ -27,7 +27,7 @@ class _ManifoldClassifier(ClassifierMixin, ManifoldEstimator):
         kernel: str | Callable[..., Any] = "gaussian",
         kernel_width: float | Literal["median"] = "median",
         ambient_penalty: float = 1e-3,
-        manifold_penalty: float = 1.0,
+        manifold_penalty: float = 10.0,
         n_neighbors: int = 8,
         graph_width: float | Literal["median"] = "median",
         kernel_params: Mapping[str, Any] | None = None,
@@ -159,7 +159,7 @@ class LapRLSClassifier(_ManifoldClassifier):
     >>> X, truth = make_moons(200, noise=0.05, random_state=0)
     >>> y = np.full(200, -1)
     >>> y[:6] = truth[:6]                                        # six labels
-    >>> model = LapRLSClassifier(kernel_width=0.1, manifold_penalty=10.0).fit(X, y)
+    >>> model = LapRLSClassifier(kernel_width=0.1, manifold_penalty=100.0).fit(X, y)
     >>> float(np.mean(model.transduction_ == truth))
     1.0
     """
@@ -207,7 +207,7 @@ class LapSVC(_ManifoldClassifier):
     >>> X, truth = make_moons(200, noise=0.05, random_state=0)
     >>> y = np.full(200, -1)
     >>> y[:6] = truth[:6]                                        # six labels
-    >>> model = LapSVC(kernel_width=0.1, manifold_penalty=10.0).fit(X, y)
+    >>> model = LapSVC(kernel_width=0.1, manifold_penalty=100.0).fit(X, y)
     >>> float(np.mean(model.transduction_ == truth))
     1.0
     """
@@ -218,7 +218,7 @@ class LapSVC(_ManifoldClassifier):
         kernel: str | Callable[..., Any] = "gaussian",
         kernel_width: float | Literal["median"] = "median",
         ambient_penalty: float = 1e-3,
-        manifold_penalty: float = 1.0,
+        manifold_penalty: float = 10.0,
         n_neighbors: int = 8,
         graph_width: float | Literal["median"] = "median",
         kernel_params: Mapping[str, Any] | None = None,
@@ -304,7 +304,7 @@ class LapLogisticRegression(_ManifoldClassifier):
     >>> X, truth = make_moons(200, noise=0.05, random_state=0)
     >>> y = np.full(200, -1)
     >>> y[:6] = truth[:6]                                        # six labels
-    >>> model = LapLogisticRegression(kernel_width=0.1, manifold_penalty=10.0).fit(X, y)
+    >>> model = LapLogisticRegression(kernel_width=0.1, manifold_penalty=100.0).fit(X, y)
     >>> float(np.mean(model.transduction_ == truth))
     1.0
     """

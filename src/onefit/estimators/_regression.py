@@ -44,7 +44,9 @@ class LapRLSRegressor(RegressorMixin, ManifoldEstimator):
     >>> from onefit import LapRLSRegressor
     >>> X = np.linspace(0, 6, 61)[:, None]
     >>> y = np.where(np.arange(61) % 6 == 0, np.sin(X[:, 0]), np.nan)  # 11 labels
-    >>> model = LapRLSRegressor(kernel_width=1.0, ambient_penalty=1e-4).fit(X, y)
+    >>> model = LapRLSRegressor(
+    ...     kernel_width=1.0, ambient_penalty=1e-4, manifold_penalty=0.1
+    ... ).fit(X, y)
     >>> model.predict([[1.5]]).round(2)
     array([1.])
     """

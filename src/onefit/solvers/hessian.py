@@ -1,12 +1,14 @@
 r"""Hessians of the full problem, factored once for any number of right-hand sides.
 
-The Hessian of (1) acts on coefficients as :math:`H = 2\gamma_A (I + r L_{op}) + F_{op}`. The deformed
-kernel inverts the first part; the labels are a correction of rank l by the Woodbury identity.
+The Hessian of (1) acts on coefficients as :math:`H = 2\gamma_A (I + r L_{op}) + F_{op}`. The
+deformed kernel inverts the first part; the labels are a correction of rank l by the Woodbury
+identity.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg as sl
@@ -66,7 +68,7 @@ class LabelPart:
     columns: FloatArray
     curvature: FloatArray
     ambient_penalty: float
-    factor: tuple[FloatArray, IntArray]
+    factor: tuple[FloatArray, Any]
 
     def solve(self, values: FloatArray) -> FloatArray:
         """T^-1 values."""
@@ -100,7 +102,7 @@ class NystromHessian:
     features: FloatArray
     row_weights: FloatArray
     inverse_features: FloatArray
-    core: tuple[FloatArray, IntArray]
+    core: tuple[FloatArray, Any]
 
     def solve(self, right: FloatArray) -> tuple[FloatArray, FloatArray]:
         """H^-1 right in coefficients, and its values on all rows."""

@@ -58,7 +58,7 @@ class LabelState:
     def gradient_norm(self, G: FloatArray) -> float:
         """Norm of the gradient in the deformed RKHS, sqrt(rho' G rho)."""
         rho = self.residual
-        return float(np.sqrt(max(rho @ (G @ rho), 0.0)))
+        return float(np.sqrt(max(float(rho @ (G @ rho)), 0.0)))
 
 
 def evaluate(

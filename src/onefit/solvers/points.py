@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 
-from onefit._typing import FloatArray, IntArray, Sparse
+from onefit._typing import BoolArray, FloatArray, IntArray, Sparse
 from onefit.basis import Basis, Deformed
 from onefit.losses import Loss
 from onefit.solvers.correction import label_correction
@@ -34,9 +34,9 @@ _CG_MAX_ITER = 60
 
 @dataclass(frozen=True)
 class FoldColumn:
-    """One fold and one output: the objective of a single column.
+    r"""One fold and one output: the objective of a single column.
 
-    ``laplacian`` is :math:`L_i` padded to N x N, ``scale`` is :math:`\\gamma_I / N'^2`, ``v`` the
+    ``laplacian`` is :math:`L_i` padded to N x N, ``scale`` is :math:`\gamma_I / N'^2`, ``v`` the
     weights of the labels (0 where held out), ``y`` the targets.
     """
 
@@ -170,13 +170,13 @@ class _FoldHessians:
         basis = self.systems.basis
         coef, values, stalled, n_iter = self._conjugate_gradients(right)
         for j in np.flatnonzero(stalled):
-            coef[:, j] = self._solve_densely(j, right[:, j])
+            coef[:, j] = self._solve_densely(int(j), right[:, j])
             values[:, j] = basis.values(coef[:, [j]])[:, 0]
         return coef, values, n_iter * right.shape[1] + int(stalled.sum())
 
     def _conjugate_gradients(
         self, right: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, int]:
+    ) -> tuple[FloatArray, FloatArray, BoolArray, int]:
         basis = self.systems.basis
         precondition = self._preconditioner()
         coef, values = np.zeros_like(right), np.zeros((basis.n_rows, right.shape[1]))

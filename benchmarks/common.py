@@ -1,0 +1,93 @@
+"""What the benchmark scripts share: data, interleaved timing, and where a result was measured."""
+
+from __future__ import annotations
+
+import io
+import json
+import lzma
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+from sklearn.datasets import load_svmlight_file
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_info
+
+import onefit
+
+RESULTS = Path(__file__).parent / "results"
+IMAGES = Path(__file__).parent.parent / "docs" / "images"
+N_FEATURES = {"a3a": 123, "abalone": 8, "space_ga": 6}
+
+
+def training_split(name: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """70 % of the rows of a data set, standardised, with 10 % of them labelled (a mask)."""
+    folder = os.environ.get("ONEFIT_DATA")
+    if not folder:
+        sys.exit("set ONEFIT_DATA to a folder with the LIBSVM files (NAME.xz)")
+    raw = lzma.decompress((Path(folder) / f"{name}.xz").read_bytes())
+    X, y = load_svmlight_file(io.BytesIO(raw), n_features=N_FEATURES[name])
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(X.shape[0])[: int(0.7 * X.shape[0])]
+    X = StandardScaler().fit_transform(X.toarray()[rows])
+    labelled = np.zeros(rows.size, dtype=bool)
+    labelled[rng.permutation(rows.size)[: rows.size // 10]] = True
+    return X, y[rows], labelled
+
+
+def interleaved(jobs: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
+    """Seconds of every job in every repeat; jobs take turns, so that noise falls on all alike."""
+    for job in jobs.values():
+        job()  # warm up
+    seconds: dict[str, list[float]] = {name: [] for name in jobs}
+    for _ in range(repeats):
+        for name, job in jobs.items():
+            start = time.perf_counter()
+            job()
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def where_measured() -> dict[str, Any]:
+    """Machine and versions."""
+    blas = {info["internal_api"]: info["num_threads"] for info in threadpool_info()}
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": blas,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+        "onefit": onefit.__version__,
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()
+
+
+def save(name: str, result: Mapping[str, Any]) -> None:
+    """Write raw results with the place of measurement."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.write_text(
+        json.dumps({"measured": where_measured(), **result}, indent=1) + "\n", encoding="utf-8"
+    )
+    print(f"wrote {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
+
+
+def load(name: str) -> dict[str, Any]:
+    """Read raw results."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))

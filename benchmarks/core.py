@@ -1,0 +1,223 @@
+"""What one fit and its cross-validation cost, and what the Nystrom approximations give.
+
+    python benchmarks/core.py speed      # fit and criteria against a bare solve, on a3a
+    python benchmarks/core.py woodbury   # time of the paper's Nystrom Hessian against N and c
+    python benchmarks/core.py nystrom    # error of the Nystrom basis against c, two landmark rules
+    python benchmarks/core.py newton     # Newton steps of every loss over the penalty plane
+    python benchmarks/core.py report     # the figures as a table, and the plots for the docs
+
+Every measuring step writes raw results to benchmarks/results; the last one reads them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+
+import matplotlib.pyplot as plt
+import numpy as np
+from common import IMAGES, interleaved, load, save, training_split
+from scipy.sparse import csgraph
+
+from onefit import (
+    LapLogisticRegression,
+    LapRLSClassifier,
+    LapRLSRegressor,
+    LapSVC,
+    SemiSupervisedKFold,
+    cross_val_decisions,
+)
+from onefit.basis import KernelBasis
+from onefit.graphs import Graph, find_neighbors, heat_affinity
+from onefit.kernels import Kernel
+from onefit.solvers.hessian import nystrom_hessian
+
+REPEATS = 15
+T = 20
+MODEL = {
+    "kernel_width": 128.0,
+    "ambient_penalty": 1e-2,
+    "manifold_penalty": 1.0,
+    "n_neighbors": 4,
+    "graph_width": 64.0,
+}
+#: name -> (criterion, holdout, options, most fits it may cost)
+CRITERIA = {
+    "exact, labels": ("exact", "labels", {}, 1.5),
+    "newton, labels": ("newton", "labels", {}, 1.5),
+    "bif, points": ("bif", "points", {}, 2.0),
+    "bif, points, Nystrom H": ("bif", "points", {"hessian": "nystrom"}, 1.5),
+    "newton, points": ("newton", "points", {}, T / 2),
+    "exact, points": ("exact", "points", {}, T / 2),
+}
+
+
+def partly_labelled_a3a() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, class labels with -1 where unlabelled, and targets +-1 with 0 where unlabelled."""
+    X, y, labelled = training_split("a3a")
+    return X, np.where(labelled, (y > 0).astype(int), -1), np.where(labelled, y, 0.0)
+
+
+def speed() -> None:
+    X, y, targets = partly_labelled_a3a()
+    n, l = len(y), int((y != -1).sum())
+    model = LapRLSClassifier(**MODEL).fit(X, y)
+    # The linear system of the paper: (J K + gA l I + gI l / N^2 L K) alpha = y.
+    K = Kernel(width=MODEL["kernel_width"])(X)
+    L = csgraph.laplacian(model.graph_)
+    A = (y != -1)[:, None] * K + MODEL["manifold_penalty"] * l / n**2 * (L @ K)
+    A += MODEL["ambient_penalty"] * l * np.eye(n)
+    cv = SemiSupervisedKFold(T, shuffle=True, random_state=0)
+
+    def criterion(name: str) -> Callable[[], object]:
+        rule, holdout, options, _ = CRITERIA[name]
+        return lambda: cross_val_decisions(
+            model, X, y, cv=cv, criterion=rule, holdout=holdout, criterion_params=options
+        )
+
+    jobs: dict[str, Callable[[], object]] = {
+        "bare solve": lambda: np.linalg.solve(A, targets),
+        "fit": lambda: LapRLSClassifier(**MODEL).fit(X, y),
+        **{name: criterion(name) for name in CRITERIA},
+    }
+    seconds = interleaved(jobs, REPEATS)
+    # Naive t-CV: one fit on the kept rows of every fold.
+    splits = list(cv.split(X, y))
+    naive = interleaved(
+        {
+            "naive": lambda: [
+                LapRLSClassifier(**MODEL).fit(X[train], y[train]) for train, _ in splits
+            ]
+        },
+        3,
+    )["naive"]
+    save("core_speed", {"rows": n, "labels": l, "t": T, "seconds": {**seconds, "naive": naive}})
+
+
+def woodbury() -> None:
+    rng = np.random.default_rng(0)
+    points = []
+    for n, c in [(n, 64) for n in (1000, 2000, 4000, 8000)] + [
+        (4000, c) for c in (64, 128, 256, 512, 1024)
+    ]:
+        basis = _random_basis(n, rng)
+        landmarks = np.sort(rng.permutation(n)[:c])
+        curvature = np.full(100, 2.0 / 100)
+        factor = partial(nystrom_hessian, basis, landmarks, curvature, 1e-2, 1.0 / n**2)
+        seconds = interleaved({"factor": factor}, 5)["factor"]
+        points.append({"n": n, "c": c, "seconds": seconds})
+        print(points[-1]["n"], c, np.median(seconds))
+    save("core_woodbury", {"labels": 100, "points": points})
+
+
+def _random_basis(n: int, rng: np.random.Generator) -> KernelBasis:
+    X = rng.standard_normal((n, 8))
+    W, _ = heat_affinity(find_neighbors(X, 4), "median")
+    return KernelBasis(Kernel(width=8.0)(X), Graph(W).laplacian, np.arange(100))
+
+
+def nystrom() -> None:
+    X, y, labelled = training_split("space_ga")
+    targets = np.where(labelled, (y - y.mean()) / y.std(), np.nan)
+    common = {"kernel_width": 1.0, "ambient_penalty": 1e-4, "n_neighbors": 4, "graph_width": 1.0}
+    exact = LapRLSRegressor(**common).fit(X, targets).transduction_
+    size = np.linalg.norm(exact)
+    points = []
+    for rule in ("uniform", "rpcholesky"):
+        for c in (16, 32, 64, 128, 256, 512, 1024):
+            errors = []
+            for seed in range(5):
+                model = LapRLSRegressor(
+                    **common, n_components=c, landmarks=rule, random_state=seed
+                ).fit(X, targets)
+                errors.append(float(np.linalg.norm(model.transduction_ - exact) / size))
+            points.append({"rule": rule, "c": c, "errors": errors})
+            print(rule, c, np.median(errors))
+    save("core_nystrom", {"rows": len(y), "points": points})
+
+
+def newton() -> None:
+    X, y, _ = partly_labelled_a3a()
+    steps: dict[str, list[int]] = {}
+    rows = np.random.default_rng(0).permutation(len(y))[:1000]
+    models = {
+        "huberised hinge, h = 0.01": LapSVC(),
+        "squared hinge": LapSVC(loss="squared_hinge"),
+        "logistic": LapLogisticRegression(),
+    }
+    for name, model in models.items():
+        steps[name] = []
+        for width in 2.0 ** np.arange(-10, 11, 4):
+            for ambient in 10.0 ** np.arange(-6, 3, 2):
+                for manifold in 10.0 ** np.arange(-6, 3, 2):
+                    model.set_params(
+                        kernel_width=width, ambient_penalty=ambient, manifold_penalty=manifold
+                    )
+                    steps[name].append(model.fit(X[rows], y[rows]).n_iter_)
+        print(name, np.median(steps[name]), np.quantile(steps[name], 0.9), max(steps[name]))
+    save("core_newton", {"rows": 1000, "steps": steps})
+
+
+def report() -> None:
+    IMAGES.mkdir(exist_ok=True)
+    _report_speed()
+    _plot_woodbury()
+    _plot_nystrom()
+
+
+def _report_speed() -> None:
+    result = load("core_speed")
+    median = {name: float(np.median(s)) for name, s in result["seconds"].items()}
+    print(f"a3a: {result['rows']} rows, {result['labels']} labels, t = {result['t']}")
+    print(f"{'':26s}{'ms':>8s}{'/ solve':>9s}{'/ fit':>8s}{'limit':>8s}")
+    for name, seconds in median.items():
+        limit = f"{CRITERIA[name][3]:8.1f}" if name in CRITERIA else ""
+        print(
+            f"{name:26s}{1e3 * seconds:8.1f}{seconds / median['bare solve']:9.2f}"
+            f"{seconds / median['fit']:8.2f}{limit}"
+        )
+
+
+def _plot_woodbury() -> None:
+    points = load("core_woodbury")["points"]
+    fig, axes = plt.subplots(1, 2, figsize=(8, 3.4), layout="constrained")
+    panels = (("n", "c", 64, "rows N (c = 64)", 1), ("c", "n", 4000, "columns c (N = 4,000)", 2))
+    for axis, (x, fixed, value, label, power) in zip(axes, panels, strict=True):
+        chosen = [p for p in points if p[fixed] == value]
+        sizes = np.array([p[x] for p in chosen], dtype=float)
+        seconds = np.array([np.median(p["seconds"]) for p in chosen])
+        slope = np.polyfit(np.log(sizes[1:]), np.log(seconds[1:]), 1)[0]
+        axis.loglog(sizes, 1e3 * seconds, "o-", label=f"measured, slope {slope:.2f}")
+        line = 1e3 * seconds[-1] * (sizes / sizes[-1]) ** power
+        axis.loglog(sizes, line, "k--", lw=1, label=f"slope {power}")
+        axis.set_xlabel(label)
+        axis.set_ylabel("milliseconds")
+        axis.legend()
+        print(f"Woodbury: time grows like {x}^{slope:.2f} at {fixed} = {value}")
+    fig.suptitle("Factoring the Nyström Hessian (9)")
+    fig.savefig(IMAGES / "woodbury_time.png", dpi=150)
+
+
+def _plot_nystrom() -> None:
+    result = load("core_nystrom")
+    fig, axis = plt.subplots(figsize=(5, 3.6), layout="constrained")
+    for rule, label in (("uniform", "uniform"), ("rpcholesky", "randomly pivoted Cholesky")):
+        chosen = [p for p in result["points"] if p["rule"] == rule]
+        c = [p["c"] for p in chosen]
+        errors = np.array([p["errors"] for p in chosen])
+        axis.loglog(c, np.median(errors, axis=1), "o-", label=label)
+        axis.fill_between(c, errors.min(axis=1), errors.max(axis=1), alpha=0.2)
+    axis.set_xlabel("landmarks c")
+    axis.set_ylabel("relative error of f")
+    axis.set_title(f"Nyström basis, space_ga ({result['rows']:,} rows)")
+    axis.legend()
+    fig.savefig(IMAGES / "nystrom_error.png", dpi=150)
+
+
+STEPS = {f.__name__: f for f in (speed, woodbury, nystrom, newton, report)}
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1] not in STEPS:
+        sys.exit(__doc__)
+    STEPS[sys.argv[1]]()
