@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from onefit._typing import FloatArray, IntArray, Rows
-from onefit.basis import Basis, KernelBasis, spectral_basis
+from onefit.basis import Basis, KernelBasis, factor_nystrom, plane_basis
 from onefit.graphs import Graph, check_affinity, find_neighbors, heat_affinity
 from onefit.kernels import (
     Kernel,
@@ -152,7 +152,7 @@ def build_basis(
     columns = kernel.columns(X, landmarks)
     if not kernel.is_always_psd:
         check_positive_semidefinite(columns[landmarks], f"kernel={kernel.name!r}")
-    return spectral_basis(columns, landmarks, graph.laplacian, labelled)
+    return plane_basis(factor_nystrom(columns, landmarks), graph.laplacian, labelled)
 
 
 def _kernel_matrix(kernel: Kernel, X: Rows, squared: FloatArray | None) -> FloatArray:

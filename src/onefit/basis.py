@@ -14,8 +14,9 @@ and with the *deformed* kernel of one ratio :math:`r = \gamma_I / (\gamma_A N^2)
 of which a fit needs the block of the labelled rows only (equation (3) of the documentation).
 
 :class:`KernelBasis` keeps K and factors for one ratio, which is all that a single fit needs.
-:class:`SpectralBasis` pays for one eigen-decomposition, after which every ratio is diagonal
-(equation (2)); it is also the form of the Nystrom approximation.
+:class:`PlaneBasis` pays for one reduction to tridiagonal form, after which every ratio is nearly
+free (equation (2), stopped before the eigenvectors); it is also the form of the Nystrom
+approximation.
 
 Both eliminate the unlabelled rows first, so that the factorisation yields the labelled block of
 the deformed kernel as a by-product.
@@ -36,9 +37,12 @@ __all__ = [
     "Basis",
     "Deformed",
     "KernelBasis",
-    "SpectralBasis",
+    "KernelFactor",
+    "PlaneBasis",
+    "factor_kernel",
+    "factor_nystrom",
     "pivoted_cholesky",
-    "spectral_basis",
+    "plane_basis",
 ]
 
 
@@ -239,127 +243,49 @@ def _on_labelled(basis: KernelBasis, beta: FloatArray) -> FloatArray:
     return coef
 
 
-# --- every ratio: one eigen-decomposition -------------------------------------------------------
+# --- every ratio: one reduction to tridiagonal form ---------------------------------------------
 
 
 @dataclass(frozen=True)
-class SpectralBasis:
-    r"""Features in which :math:`\lVert f\rVert^2 = w'w` and :math:`f'Lf = w'\Theta w`.
+class KernelFactor:
+    r"""A factor :math:`K \approx B B'`, exact or Nystrom, shared by all graphs on the rows.
 
     Parameters
     ----------
     features : array of shape (N, d)
-        Z, with f = Z w on the rows.
-    theta : array of shape (d,)
-        Eigenvalues of the Laplacian's quadratic form.
-    projection : array of shape (c, d)
-        z(x) = projection' k(landmarks, x).
-    landmarks : array of shape (c,)
-        Rows that carry the kernel expansion.
-    laplacian, labelled
-        As in :class:`KernelBasis`.
+        B. Row i holds the features of row i: f = B a.
+    landmarks : array of shape (d,)
+        Rows that carry the kernel expansion: their features are a lower triangle R, and
+        z(x) = R^{-1} k(landmarks, x).
     """
 
     features: FloatArray
-    theta: FloatArray
-    projection: FloatArray
     landmarks: IntArray
-    laplacian: Sparse
-    labelled: IntArray
-
-    @property
-    def n_rows(self) -> int:
-        return self.features.shape[0]
-
-    @cached_property
-    def labelled_features(self) -> FloatArray:
-        """Z_L, the labelled rows of Z."""
-        return self.features[self.labelled]
-
-    def values(self, coef: FloatArray) -> FloatArray:
-        return self.features @ coef
-
-    def labelled_values(self, coef: FloatArray) -> FloatArray:
-        return self.labelled_features @ coef
-
-    def representer(self, weights: FloatArray) -> FloatArray:
-        return self.features.T @ weights
-
-    def kernel_columns(self, rows: IntArray) -> FloatArray:
-        return self.features @ self.features[rows].T
-
-    def inner(self, coef: FloatArray, other: FloatArray, other_values: FloatArray) -> FloatArray:
-        return np.einsum("ij,ij->j", coef, other)
-
-    def squared_norms_of_evaluation(self) -> FloatArray:
-        return np.einsum("ij,ij->i", self.features, self.features)
-
-    def dense_operator(self, S: Sparse) -> FloatArray:
-        return self.features.T @ (S @ self.features)
-
-    def deform(self, ratio: float) -> Deformed:
-        return _DiagonalDeformation(self, 1.0 / (1.0 + ratio * self.theta))
-
-    def dual_coefficients(self, coef: FloatArray) -> tuple[IntArray, FloatArray]:
-        return self.landmarks, self.projection @ coef
 
 
-@dataclass(frozen=True)
-class _DiagonalDeformation:
-    """(I + r Theta)^-1, a diagonal."""
+def factor_kernel(K: FloatArray) -> KernelFactor:
+    """Exact factor of a kernel matrix, which is overwritten.
 
-    basis: SpectralBasis
-    scale: FloatArray
-
-    @cached_property
-    def labelled_gram(self) -> FloatArray:
-        root = self.basis.labelled_features * np.sqrt(self.scale)
-        return root @ root.T
-
-    def solve(self, coef: FloatArray) -> FloatArray:
-        return self.scale[:, None] * coef
-
-    def expand(self, beta: FloatArray) -> FloatArray:
-        return self.scale[:, None] * (self.basis.labelled_features.T @ beta)
-
-
-def spectral_basis(
-    columns: FloatArray,
-    landmarks: IntArray,
-    laplacian: Sparse,
-    labelled: IntArray,
-) -> SpectralBasis:
-    r"""Factor :math:`K \approx C P^+ C' = B B'`, then :math:`B'LB = Q \Theta Q'` and Z = BQ.
-
-    Parameters
-    ----------
-    columns : array of shape (N, c)
-        C, the kernel between all rows and the landmarks. All rows as landmarks in order (c = N)
-        give the exact basis.
-    landmarks : array of shape (c,)
-        Their row numbers.
-    laplacian, labelled
-        As in :class:`KernelBasis`.
-
-    Notes
-    -----
-    P is factored by Cholesky with complete pivoting, which stops at its numerical rank: landmarks
-    that repeat others drop out, and wide kernels, whose matrices have few eigenvalues above
-    rounding, yield a small basis.
+    Cholesky with complete pivoting stops at the numerical rank: repeated rows drop out, and wide
+    kernels, whose matrices have few eigenvalues above rounding, give few features.
     """
+    n = K.shape[0]
+    factor, pivots, rank, _ = sl.lapack.dpstrf(K.T, lower=1, overwrite_a=1)
+    pivots = pivots.astype(np.intp) - 1
+    features = np.empty((n, rank))
+    for i, row in enumerate(pivots):
+        features[row, : i + 1] = factor[i, : min(i + 1, rank)]
+        features[row, i + 1 :] = 0.0
+    return KernelFactor(features, pivots[:rank])
+
+
+def factor_nystrom(columns: FloatArray, landmarks: IntArray) -> KernelFactor:
+    r"""Nystrom factor :math:`C P^+ C' = B B'` from kernel columns C of shape (N, c)."""
     lower, kept = pivoted_cholesky(columns[landmarks])
-    C = columns[:, kept]
-    B = sl.solve_triangular(lower, C.T, lower=True, check_finite=False).T
-    theta, Q = sl.eigh(B.T @ (laplacian @ B), driver="evd", check_finite=False)
-    projection = sl.solve_triangular(lower, Q, lower=True, trans=1, check_finite=False)
-    return SpectralBasis(
-        features=B @ Q,
-        theta=np.maximum(theta, 0.0),
-        projection=projection,
-        landmarks=landmarks[kept],
-        laplacian=laplacian,
-        labelled=labelled,
-    )
+    features = sl.solve_triangular(lower, columns[:, kept].T, lower=True, check_finite=False).T
+    features = np.ascontiguousarray(features)
+    features[landmarks[kept]] = lower
+    return KernelFactor(features, landmarks[kept])
 
 
 def pivoted_cholesky(P: FloatArray) -> tuple[FloatArray, IntArray]:
@@ -367,3 +293,131 @@ def pivoted_cholesky(P: FloatArray) -> tuple[FloatArray, IntArray]:
     factor, pivots, rank, _ = sl.lapack.dpstrf(P, lower=1)
     kept = pivots[:rank].astype(np.intp) - 1
     return np.tril(factor[:rank, :rank]), kept
+
+
+@dataclass(frozen=True)
+class PlaneBasis:
+    r"""One reduction :math:`B'LB = Q T Q'` to tridiagonal T serves every ratio.
+
+    In the rotated features :math:`Z = B Q` the norm is :math:`w'w` and the manifold penalty
+    :math:`w'Tw`, so that a ratio costs only a tridiagonal factorisation. The rotation is kept as
+    Householder reflectors and is applied to what is needed: the labelled rows, and solutions.
+
+    Parameters
+    ----------
+    factor : KernelFactor
+        B.
+    reflectors : array of shape (d, d) and (d - 1,)
+        Q as LAPACK's ``sytrd`` leaves it.
+    diagonal, off_diagonal : arrays of shape (d,) and (d - 1,)
+        T.
+    laplacian, labelled
+        As in :class:`KernelBasis`.
+    """
+
+    factor: KernelFactor
+    reflectors: tuple[FloatArray, FloatArray]
+    diagonal: FloatArray
+    off_diagonal: FloatArray
+    laplacian: Sparse
+    labelled: IntArray
+
+    @property
+    def n_rows(self) -> int:
+        return self.factor.features.shape[0]
+
+    @cached_property
+    def labelled_features(self) -> FloatArray:
+        """B_L, the labelled rows of B."""
+        return self.factor.features[self.labelled]
+
+    @cached_property
+    def rotated_labelled(self) -> FloatArray:
+        """Q'B_L' of shape (d, l), in Fortran order."""
+        return self.rotate(self.labelled_features.T, back=False)
+
+    def rotate(self, coef: FloatArray, *, back: bool) -> FloatArray:
+        """Q coef (``back``) or Q' coef."""
+        result = np.array(coef, order="F")
+        reflectors, scales = self.reflectors
+        if scales.size:
+            trans = "N" if back else "T"
+            size = int(sl.lapack.dormqr("L", trans, reflectors, scales, result[1:], -1)[1][0])
+            result[1:] = sl.lapack.dormqr("L", trans, reflectors, scales, result[1:], size)[0]
+        return result
+
+    def values(self, coef: FloatArray) -> FloatArray:
+        return self.factor.features @ coef
+
+    def labelled_values(self, coef: FloatArray) -> FloatArray:
+        return self.labelled_features @ coef
+
+    def representer(self, weights: FloatArray) -> FloatArray:
+        return self.factor.features.T @ weights
+
+    def kernel_columns(self, rows: IntArray) -> FloatArray:
+        return self.factor.features @ self.factor.features[rows].T
+
+    def inner(self, coef: FloatArray, other: FloatArray, other_values: FloatArray) -> FloatArray:
+        return np.einsum("ij,ij->j", coef, other)
+
+    def squared_norms_of_evaluation(self) -> FloatArray:
+        return np.einsum("ij,ij->i", self.factor.features, self.factor.features)
+
+    def dense_operator(self, S: Sparse) -> FloatArray:
+        return self.factor.features.T @ (S @ self.factor.features)
+
+    def deform(self, ratio: float) -> Deformed:
+        diagonal, off_diagonal, _ = sl.lapack.dpttrf(
+            1.0 + ratio * self.diagonal, ratio * self.off_diagonal
+        )
+        return _DeformedPlane(self, diagonal, off_diagonal)
+
+    def dual_coefficients(self, coef: FloatArray) -> tuple[IntArray, FloatArray]:
+        landmarks = self.factor.landmarks
+        weights = sl.solve_triangular(
+            self.factor.features[landmarks], coef, lower=True, trans=1, check_finite=False
+        )
+        return landmarks, weights
+
+
+@dataclass(frozen=True)
+class _DeformedPlane:
+    """LDL' factors of the tridiagonal I + r T."""
+
+    basis: PlaneBasis
+    diagonal: FloatArray
+    off_diagonal: FloatArray
+
+    def _solve_rotated(self, coef: FloatArray) -> FloatArray:
+        if coef.shape[0] == 1:
+            return coef / self.diagonal[:, None]
+        solution, _ = sl.lapack.dpttrs(self.diagonal, self.off_diagonal, coef)
+        return solution
+
+    @cached_property
+    def labelled_gram(self) -> FloatArray:
+        columns = self.basis.rotated_labelled
+        G = columns.T @ self._solve_rotated(columns)
+        return 0.5 * (G + G.T)
+
+    def solve(self, coef: FloatArray) -> FloatArray:
+        rotated = self.basis.rotate(coef, back=False)
+        return self.basis.rotate(self._solve_rotated(rotated), back=True)
+
+    def expand(self, beta: FloatArray) -> FloatArray:
+        solution = self._solve_rotated(self.basis.rotated_labelled @ beta)
+        return self.basis.rotate(solution, back=True)
+
+
+def plane_basis(factor: KernelFactor, laplacian: Sparse, labelled: IntArray) -> PlaneBasis:
+    """Reduce the quadratic form of the Laplacian on these features to tridiagonal form."""
+    B = factor.features
+    M = B.T @ (laplacian @ B)
+    d = M.shape[0]
+    size = int(sl.lapack.dsytrd_lwork(d, lower=1)[0])
+    reduced, diagonal, off_diagonal, scales, _ = sl.lapack.dsytrd(
+        M.T, lower=1, lwork=size, overwrite_a=1
+    )
+    reflectors = np.asfortranarray(reduced[1:, :-1])
+    return PlaneBasis(factor, (reflectors, scales), diagonal, off_diagonal, laplacian, labelled)

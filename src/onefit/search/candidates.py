@@ -1,0 +1,158 @@
+"""Candidates: grids, distributions, and how they group by what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import ParameterGrid, ParameterSampler
+from sklearn.pipeline import Pipeline
+
+from onefit.assembly import GraphSettings, KernelSettings
+from onefit.estimators import ManifoldEstimator
+
+__all__ = [
+    "Candidate",
+    "GraphGroup",
+    "KernelGroup",
+    "default_grid",
+    "group_candidates",
+    "list_candidates",
+    "paper_grid",
+    "split_pipeline",
+]
+
+
+def paper_grid() -> dict[str, list[Any]]:
+    """The 13,365 candidates of the paper's experiments."""
+    return {
+        "kernel_width": [2.0**i for i in range(-10, 11, 2)],
+        "n_neighbors": [2, 4, 8],
+        "graph_width": [2.0**i for i in range(-4, 5, 2)],
+        "ambient_penalty": [10.0**i for i in range(-6, 3)],
+        "manifold_penalty": [10.0**i for i in range(-6, 3)],
+    }
+
+
+def default_grid(estimator: ManifoldEstimator, median_width: float) -> dict[str, list[Any]]:
+    """A grid that suits most data: widths around the median heuristic, wide penalties.
+
+    The manifold penalty starts at 0, so that a search can decide against the unlabelled rows.
+    """
+    grid: dict[str, list[Any]] = {
+        "kernel_width": [median_width * 4.0**i for i in range(-3, 3)],
+        "n_neighbors": [8],
+        "laplacian": ["unnormalized", "normalized"],
+        "ambient_penalty": [10.0**i for i in range(-6, 1)],
+        "manifold_penalty": [0.0, *(10.0**i for i in range(-2, 6))],
+    }
+    if estimator.kernel != "gaussian":
+        del grid["kernel_width"]
+    if is_classifier(estimator):
+        grid["class_weight"] = [None, "balanced"]
+    return grid
+
+
+def list_candidates(
+    grid: Mapping[str, Any] | Sequence[Mapping[str, Any]], n_iter: int | None, random_state: Any
+) -> list[dict[str, Any]]:
+    """All candidates of a grid, or ``n_iter`` drawn from it when it holds distributions."""
+    grids = [grid] if isinstance(grid, Mapping) else list(grid)
+    is_random = any(hasattr(values, "rvs") for one in grids for values in one.values())
+    if n_iter is None and is_random:
+        raise ValueError(
+            "param_grid holds a distribution but n_iter is None; expected n_iter, the number of "
+            "candidates to draw."
+        )
+    if n_iter is not None:
+        return list(ParameterSampler(grids, n_iter, random_state=random_state))
+    return list(ParameterGrid(grids))
+
+
+def split_pipeline(estimator: Any) -> tuple[Pipeline | None, ManifoldEstimator, str]:
+    """Preprocessing, final estimator, and the prefix of the final estimator's parameters."""
+    if isinstance(estimator, Pipeline):
+        name, final = estimator.steps[-1]
+        upstream = estimator[:-1] if len(estimator.steps) > 1 else None
+        prefix = f"{name}__"
+    else:
+        upstream, final, prefix = None, estimator, ""
+    if not isinstance(final, ManifoldEstimator):
+        raise TypeError(
+            f"estimator is a {type(final).__name__}; expected LapRLSRegressor, LapRLSClassifier, "
+            "LapSVC or LapLogisticRegression, or a Pipeline that ends in one of them."
+        )
+    return upstream, final, prefix
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One candidate: its place in the search and its final estimator."""
+
+    index: int
+    model: ManifoldEstimator
+
+
+@dataclass(frozen=True)
+class GraphGroup:
+    """Candidates that share kernel and graph, and so a basis."""
+
+    settings: GraphSettings
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True)
+class KernelGroup:
+    """Candidates that share preprocessing and kernel, and so a kernel factor."""
+
+    upstream_params: Mapping[str, Any]
+    settings: KernelSettings
+    seed: Any
+    graphs: tuple[GraphGroup, ...]
+
+    @property
+    def n_candidates(self) -> int:
+        """Candidates in all graphs."""
+        return sum(len(graph.candidates) for graph in self.graphs)
+
+
+def group_candidates(estimator: Any, candidates: Iterable[Mapping[str, Any]]) -> list[KernelGroup]:
+    """Group candidates by preprocessing, kernel and graph, in the order of first appearance."""
+    upstream, final, prefix = split_pipeline(estimator)
+    tree: dict[Any, dict[Any, list[Candidate]]] = {}
+    shared: dict[Any, tuple[dict[str, Any], KernelSettings, Any]] = {}
+    graphs: dict[Any, GraphSettings] = {}
+    for index, params in enumerate(candidates):
+        own = {k.removeprefix(prefix): v for k, v in params.items() if k.startswith(prefix)}
+        before = {k: v for k, v in params.items() if not k.startswith(prefix)}
+        model = clone(final).set_params(**own)
+        kernel, graph = model.checked_settings()
+        kernel_key = (_key(before), _key(vars(kernel)), _key({"seed": model.random_state}))
+        graph_key = _key(vars(graph))
+        shared.setdefault(kernel_key, (before, kernel, model.random_state))
+        graphs.setdefault(graph_key, graph)
+        tree.setdefault(kernel_key, {}).setdefault(graph_key, []).append(Candidate(index, model))
+    return [
+        KernelGroup(
+            *shared[kernel_key],
+            tuple(GraphGroup(graphs[key], tuple(members)) for key, members in groups.items()),
+        )
+        for kernel_key, groups in tree.items()
+    ]
+
+
+def _key(params: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Hashable form of parameters; what cannot be hashed counts by identity."""
+    return tuple((name, _hashable(value)) for name, value in sorted(params.items()))
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return _key(value)
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return value

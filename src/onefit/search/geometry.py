@@ -1,0 +1,67 @@
+"""What all kernels and graphs on the same rows share: distances and neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_array
+
+from onefit._typing import FloatArray, Rows
+from onefit.assembly import shared_distances
+from onefit.graphs import Neighbors, find_neighbors
+from onefit.search.candidates import KernelGroup
+
+__all__ = ["Geometry", "geometry_of", "preprocess"]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Rows after preprocessing, with what all kernels and graphs on them share.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (N, n_features)
+        Rows.
+    squared : array of shape (N, N) or None
+        Squared distances, where an exact kernel needs them.
+    neighbors : Neighbors or None
+        As many neighbours as any candidate asks for; None when no graph is a kNN graph.
+    """
+
+    X: Rows
+    squared: FloatArray | None
+    neighbors: Neighbors | None
+
+
+def preprocess(upstream: Pipeline | None, params: Mapping[str, Any], X: Any) -> Rows:
+    """Rows as the final estimator sees them; the steps before it do not see labels."""
+    if upstream is None:
+        return check_array(X, accept_sparse="csr", dtype=np.float64)
+    steps = clone(upstream).set_params(**params)
+    try:
+        rows = steps.fit_transform(X)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the steps before the estimator failed without labels: {error} They are fitted once "
+            "to all rows, so that no held-out label can leak; use steps that do not need y."
+        ) from error
+    return check_array(rows, accept_sparse="csr", dtype=np.float64)
+
+
+def geometry_of(X: Rows, groups: Sequence[KernelGroup]) -> Geometry:
+    """Distances and neighbours that these groups need."""
+    distances = [shared_distances(group.settings, X) for group in groups[:1]]
+    squared = distances[0]
+    wanted = [
+        graph.settings.n_neighbors
+        for group in groups
+        for graph in group.graphs
+        if isinstance(graph.settings.graph, str)
+    ]
+    neighbors = find_neighbors(X, max(wanted), squared=squared) if wanted else None
+    return Geometry(X, squared, neighbors)

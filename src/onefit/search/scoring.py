@@ -1,0 +1,153 @@
+"""Scores of held-out decisions by any scikit-learn scorer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.metrics import check_scoring
+
+from onefit._typing import FloatArray, IntArray
+from onefit.estimators import ManifoldEstimator
+from onefit.targets import Targets
+
+__all__ = ["FoldScorer", "fold_scorer", "named_scorers"]
+
+#: Scores of many candidates at once: (truth, decisions of shape (a, m, q)) -> (a,).
+Quick = Callable[[Targets, IntArray, FloatArray], FloatArray]
+
+
+def class_codes(decisions: FloatArray) -> IntArray:
+    """Class numbers from decisions whose last axis runs over outputs."""
+    if decisions.shape[-1] == 1:
+        return (decisions[..., 0] > 0).astype(np.intp)
+    return decisions.argmax(axis=-1)
+
+
+def _accuracy(targets: Targets, labels: IntArray, decisions: FloatArray) -> FloatArray:
+    return (class_codes(decisions) == targets.codes[labels]).mean(axis=1)
+
+
+def _negative_squared_error(
+    targets: Targets, labels: IntArray, decisions: FloatArray
+) -> FloatArray:
+    return -np.square(decisions - targets.values[labels]).mean(axis=(1, 2))
+
+
+#: Scores that need no scikit-learn call for each fold and candidate.
+_QUICK: Mapping[str, Quick] = {
+    "accuracy": _accuracy,
+    "neg_mean_squared_error": _negative_squared_error,
+}
+
+
+class _HeldOut(BaseEstimator):
+    """Answers with decisions that are known already, whatever rows it is asked about."""
+
+    def __init__(self, model: Any = None, decisions: Any = None) -> None:
+        self.model = model
+        self.decisions = decisions
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def predict(self, X: Any) -> Any:
+        return self.model.predict_from_decisions(self.decisions)
+
+
+class _HeldOutRegressor(RegressorMixin, _HeldOut):
+    """A regressor that has answered."""
+
+
+class _HeldOutClassifier(ClassifierMixin, _HeldOut):
+    """A classifier that has answered."""
+
+    @property
+    def classes_(self) -> Any:
+        return self.model.classes_
+
+    def decision_function(self, X: Any) -> FloatArray:
+        return self.decisions[:, 0] if self.decisions.shape[1] == 1 else self.decisions
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "predict_proba" and hasattr(self.model, "proba_from_decisions"):
+            return lambda X: self.model.proba_from_decisions(self.decisions)
+        raise AttributeError(name)
+
+
+def named_scorers(estimator: Any, scoring: Any) -> dict[str, Any]:
+    """Scorers by column name; a single one is called "score".
+
+    A callable that returns a dictionary is called "" and names its columns itself.
+    """
+    if isinstance(scoring, Mapping):
+        return {name: check_scoring(estimator, scoring=one) for name, one in scoring.items()}
+    if isinstance(scoring, list | tuple | set | frozenset):
+        return {name: check_scoring(estimator, scoring=name) for name in scoring}
+    return {"score": check_scoring(estimator, scoring=scoring)}
+
+
+@dataclass(frozen=True)
+class FoldScorer:
+    """Scores candidates on one fold at a time.
+
+    Parameters
+    ----------
+    scorers : mapping of str to callable
+        scikit-learn scorers by column name.
+    quick : mapping of str to callable
+        Columns that have a direct formula.
+    stand_in : class
+        Estimator that the scorers see.
+    model : ManifoldEstimator
+        Fitted as far as turning decisions to predictions needs.
+    targets : Targets
+        What was held out.
+    X : array-like
+        The user's rows, for scorers that look at them.
+    """
+
+    scorers: Mapping[str, Any]
+    quick: Mapping[str, Quick]
+    stand_in: type[_HeldOut]
+    model: ManifoldEstimator
+    targets: Targets
+    X: Any
+
+    def __call__(self, labels: IntArray, decisions: FloatArray) -> dict[str, FloatArray]:
+        """Scores of shape (a,) from decisions of shape (a, m, q) on some labels."""
+        results: dict[str, FloatArray] = {}
+        for name, scorer in self.scorers.items():
+            if name in self.quick:
+                results[name] = self.quick[name](self.targets, labels, decisions)
+            else:
+                results |= self._by_scorer(name, scorer, labels, decisions)
+        return results
+
+    def _by_scorer(
+        self, name: str, scorer: Any, labels: IntArray, decisions: FloatArray
+    ) -> dict[str, FloatArray]:
+        rows = np.flatnonzero(self.targets.labelled)[labels]
+        truth = self.model.predict_from_decisions(self.targets.values[labels])
+        X = self.X[rows] if not hasattr(self.X, "iloc") else self.X.iloc[rows]
+        scores = [scorer(self.stand_in(self.model, one), X, truth) for one in decisions]
+        if isinstance(scores[0], Mapping):
+            return {key: np.array([float(s[key]) for s in scores]) for key in scores[0]}
+        return {name: np.array([float(s) for s in scores])}
+
+
+def fold_scorer(
+    estimator: Any, scoring: Any, model: ManifoldEstimator, targets: Targets, X: Any
+) -> FoldScorer:
+    """Scorer of held-out decisions for ``scoring`` as :class:`GridSearchCV` understands it."""
+    scorers = named_scorers(estimator, scoring)
+    quick: dict[str, Quick] = {}
+    if is_classifier(model) and scoring in (None, "accuracy"):
+        quick = {"score": _QUICK["accuracy"]}
+    elif isinstance(scoring, str) and scoring in _QUICK and not is_classifier(model):
+        quick = {"score": _QUICK[scoring]}
+    stand_in = _HeldOutClassifier if is_classifier(model) else _HeldOutRegressor
+    return FoldScorer(scorers, quick, stand_in, model, targets, X)
