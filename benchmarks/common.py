@@ -23,7 +23,8 @@ from threadpoolctl import threadpool_info
 import onefit
 
 RESULTS = Path(__file__).parent / "results"
-IMAGES = Path(__file__).parent.parent / "docs" / "images"
+DOCS = Path(__file__).parent.parent / "docs"
+IMAGES = DOCS / "images"
 N_FEATURES = {"a3a": 123, "abalone": 8, "space_ga": 6}
 
 
@@ -91,3 +92,18 @@ def save(name: str, result: Mapping[str, Any]) -> None:
 def load(name: str) -> dict[str, Any]:
     """Read raw results."""
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def write_table(
+    name: str, header: list[str], rows: list[list[str]], result: Mapping[str, Any]
+) -> None:
+    """Write docs/tables/NAME.md, with machine and versions below the table; print it too."""
+    lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    where = result["measured"]
+    versions = ", ".join(f"{k} {where[k]}" for k in ("python", "numpy", "scipy", "scikit-learn"))
+    lines += ["", f"Measured on {where['processor']}, {where['cores']} cores; {versions}."]
+    folder = DOCS / "tables"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print("\n".join(lines), end="\n\n")

@@ -17,7 +17,7 @@ from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
-from common import IMAGES, interleaved, load, save, training_split
+from common import IMAGES, interleaved, load, save, training_split, write_table
 from scipy.sparse import csgraph
 
 from onefit import (
@@ -162,6 +162,7 @@ def newton() -> None:
 def report() -> None:
     IMAGES.mkdir(exist_ok=True)
     _report_speed()
+    _report_newton()
     _plot_woodbury()
     _plot_nystrom()
 
@@ -169,14 +170,25 @@ def report() -> None:
 def _report_speed() -> None:
     result = load("core_speed")
     median = {name: float(np.median(s)) for name, s in result["seconds"].items()}
-    print(f"a3a: {result['rows']} rows, {result['labels']} labels, t = {result['t']}")
-    print(f"{'':26s}{'ms':>8s}{'/ solve':>9s}{'/ fit':>8s}{'limit':>8s}")
-    for name, seconds in median.items():
-        limit = f"{CRITERIA[name][3]:8.1f}" if name in CRITERIA else ""
-        print(
-            f"{name:26s}{1e3 * seconds:8.1f}{seconds / median['bare solve']:9.2f}"
-            f"{seconds / median['fit']:8.2f}{limit}"
-        )
+    rows = [
+        [
+            name,
+            f"{1e3 * seconds:.0f}",
+            f"{seconds / median['bare solve']:.2f}",
+            f"{seconds / median['fit']:.2f}",
+        ]
+        for name, seconds in median.items()
+    ]
+    write_table("core_speed", ["", "milliseconds", "bare solves", "fits"], rows, result)
+
+
+def _report_newton() -> None:
+    result = load("core_newton")
+    rows = [
+        [name, f"{np.median(s):.0f}", f"{np.quantile(s, 0.9):.0f}", f"{max(s)}"]
+        for name, s in result["steps"].items()
+    ]
+    write_table("core_newton", ["loss", "median", "90 %", "most"], rows, result)
 
 
 def _plot_woodbury() -> None:

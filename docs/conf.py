@@ -18,7 +18,7 @@ extensions = [
     "sphinx_copybutton",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "tables"]
 
 # Equations are numbered in order of appearance; docstrings cite these numbers.
 myst_enable_extensions = ["amsmath", "deflist", "dollarmath"]

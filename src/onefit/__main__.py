@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from onefit import LapRLSClassifier, RepeatedSemiSupervisedKFold, __version__, cross_val_decisions
 from onefit._typing import FloatArray, IntArray
 from onefit.datasets import load_penguins, make_partially_labeled
+from onefit.kernels import median_squared_distance
 
 __all__ = ["main"]
 
@@ -74,7 +75,7 @@ def _select(X: FloatArray, y: IntArray, seed: int) -> tuple[LapRLSClassifier, in
     known = y != -1
     signs = np.where(y[known, None] == np.unique(y[known]), 1.0, -1.0)
     cv = RepeatedSemiSupervisedKFold(n_splits=int(known.sum()) // 2, n_repeats=3, random_state=seed)
-    median = LapRLSClassifier().fit(X, y).kernel_width_
+    median = median_squared_distance(X)
     candidates = [
         LapRLSClassifier(
             kernel_width=factor * median, ambient_penalty=ambient, manifold_penalty=manifold

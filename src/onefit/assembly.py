@@ -27,7 +27,8 @@ __all__ = [
     "GraphSettings",
     "KernelSettings",
     "build_basis",
-    "check_precomputed_kernel",
+    "check_dense",
+    "check_square",
     "shared_distances",
 ]
 
@@ -45,11 +46,17 @@ class KernelSettings:
     def check(self) -> None:
         """Raise on parameters that make no sense whatever the data."""
         if not callable(self.kernel):
-            check_choice("kernel", self.kernel, kernel_names())
+            check_choice("kernel", self.kernel, kernel_names(), hint="Or pass a callable k(X, Y).")
         check_number("kernel_width", self.kernel_width, words=("median",))
         if self.kernel_params is not None and not isinstance(self.kernel_params, Mapping):
             raise TypeError(
                 f"kernel_params={self.kernel_params!r}; expected a dict of keyword arguments."
+            )
+        if self.kernel_params and self.kernel in ("gaussian", "precomputed"):
+            raise ValueError(
+                f"kernel_params={self.kernel_params!r} with kernel={self.kernel!r}, which takes "
+                "none; expected None. The width of the Gaussian kernel is kernel_width; "
+                "kernel='rbf' takes gamma."
             )
         if self.n_components is not None:
             check_integer(
@@ -79,8 +86,12 @@ class GraphSettings:
 
     def check(self) -> None:
         """Raise on parameters that make no sense whatever the data."""
-        if isinstance(self.graph, str):
-            check_choice("graph", self.graph, ("knn",))
+        is_matrix = sp.issparse(self.graph) or hasattr(self.graph, "__array__")
+        if not (is_matrix or callable(self.graph) or self.graph == "knn"):
+            raise ValueError(
+                f"graph={self.graph!r}; expected 'knn', a sparse or dense affinity matrix of shape "
+                "(N, N), or a function of X that returns one."
+            )
         check_integer("n_neighbors", self.n_neighbors, minimum=1)
         check_number("graph_width", self.graph_width, words=("median",))
         check_choice("graph_weights", self.graph_weights, ("heat", "binary"))
@@ -113,12 +124,16 @@ def shared_distances(settings: KernelSettings, X: Rows) -> FloatArray | None:
     return squared_distances(X) if needs_matrix and not sp.issparse(X) else None
 
 
-def check_precomputed_kernel(K: Rows) -> None:
-    """Raise unless ``K`` can be the kernel matrix of the training rows."""
+def check_dense(K: Any) -> None:
+    """Raise if a precomputed kernel is sparse."""
     if sp.issparse(K):
         raise TypeError(
             "kernel='precomputed' with a sparse X; expected a dense kernel matrix. Use X.toarray()."
         )
+
+
+def check_square(K: FloatArray) -> None:
+    """Raise unless ``K`` can be the kernel matrix of the training rows."""
     if K.shape[0] != K.shape[1]:
         raise ValueError(
             f"kernel='precomputed' with X of shape {K.shape}; expected the square kernel matrix of "
@@ -139,7 +154,7 @@ def build_basis(
     if settings.n_components is None:
         K = _kernel_matrix(kernel, X, squared)
         if not kernel.is_always_psd:
-            check_positive_semidefinite(K, f"kernel={kernel.name!r}")
+            K = check_positive_semidefinite(K, f"kernel={kernel.name!r}")
         return KernelBasis(K, graph.laplacian, labelled)
     n = X.shape[0]
     if settings.n_components > n:
@@ -149,6 +164,11 @@ def build_basis(
         )
     choose = LANDMARK_RULES[settings.landmarks]
     landmarks = choose(kernel, X, settings.n_components, check_random_state(seed))
+    if not landmarks.size:
+        raise ValueError(
+            f"kernel={kernel.name!r} is 0 between every row and itself, so that f could only be 0. "
+            "Use another kernel, or other features."
+        )
     columns = kernel.columns(X, landmarks)
     if not kernel.is_always_psd:
         check_positive_semidefinite(columns[landmarks], f"kernel={kernel.name!r}")

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing
 from threadpoolctl import threadpool_limits
 
 from onefit._typing import FloatArray, IntArray
@@ -128,9 +127,9 @@ def cross_val_decisions(
     assembled = model.assemble(X, y, sample_weight)
     folds = check_folds(_splits(cv, X, y, assembled), assembled.targets.labelled)
     if rebuild_graph:
-        results = _refit_literally(model, X, y, sample_weight, folds)
+        results = _refit_literally(model, assembled, folds)
     else:
-        fit = assembled.problem.solve()
+        fit = assembled.solve()
         options = dict(criterion_params or {})
         with _threads_for(assembled.problem.n_labelled, holdout):
             results = CRITERIA[criterion](fit, folds, holdout, bounds=error_bounds, **options)
@@ -150,6 +149,11 @@ def _check_arguments(estimator: Any, criterion: str, holdout: str, rebuild_graph
             f"rebuild_graph=True with criterion={criterion!r} and holdout={holdout!r}; refitting "
             "is criterion='exact' with holdout='points'."
         )
+    if rebuild_graph and not isinstance(estimator.graph, str) and not callable(estimator.graph):
+        raise ValueError(
+            "rebuild_graph=True with a precomputed graph, which cannot be rebuilt; use graph='knn' "
+            "or a callable, or rebuild_graph=False."
+        )
 
 
 def _splits(cv: Any, X: Any, y: Any, assembled: Assembled) -> Iterable[tuple[Any, Any]]:
@@ -162,10 +166,11 @@ def _splits(cv: Any, X: Any, y: Any, assembled: Assembled) -> Iterable[tuple[Any
         strata = np.full(targets.labelled.shape[0], UNLABELED, dtype=np.intp)
         strata[targets.labelled] = 0 if targets.codes is None else targets.codes
         return cv.split_strata(strata)
-    if hasattr(cv, "split"):
-        return cv.split(X, y)
-    if isinstance(cv, Iterable) and not isinstance(cv, str):
-        return cv
+    if not isinstance(cv, str):
+        if hasattr(cv, "split"):
+            return cv.split(X, y)
+        if isinstance(cv, Iterable):
+            return cv
     raise ValueError(
         f"cv={cv!r}; expected a number of folds, a splitter such as SemiSupervisedKFold, or an "
         "iterable of (train, test) row numbers."
@@ -179,26 +184,24 @@ def _threads_for(n_labelled: int, holdout: Holdout) -> Any:
 
 
 def _refit_literally(
-    model: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    folds: Sequence[Fold],
+    model: ManifoldEstimator, assembled: Assembled, folds: Sequence[Fold]
 ) -> list[FoldDecisions]:
     """Clone and fit on the training rows of every fold, then predict the test rows."""
+    X, targets = assembled.X, assembled.targets
+    is_precomputed = model.kernel == "precomputed"
+    weights = np.zeros(X.shape[0])
+    weights[targets.labelled] = assembled.problem.weights.sample
     results = []
     for fold in folds:
-        train = fold.kept_rows
-        weights = None if sample_weight is None else _safe_indexing(sample_weight, train)
-        rows = _safe_indexing(X, train)
-        if model.kernel == "precomputed":
-            rows = rows[:, train]
-        refit = clone(model).fit(rows, _safe_indexing(y, train), weights)
-        test_rows = _safe_indexing(X, fold.test_rows)
-        if model.kernel == "precomputed":
-            test_rows = test_rows[:, train]
-        decisions = refit.decisions(test_rows)
-        results.append(FoldDecisions(fold.test_rows, decisions, None, refit.n_iter_))
+        kept, test = fold.kept_rows, fold.test_rows
+        rows = X[np.ix_(kept, kept)] if is_precomputed else X[kept]
+        refit = clone(model).fit(rows, targets.y[kept], weights[kept])
+        if targets.classes is not None and len(refit.classes_) < len(targets.classes):
+            raise ValueError(
+                "rebuild_graph=True and a fold without a label of every class; use fewer folds."
+            )
+        new = X[np.ix_(test, kept)] if is_precomputed else X[test]
+        results.append(FoldDecisions(test, refit.decisions(new), None, refit.n_iter_))
     return results
 
 

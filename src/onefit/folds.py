@@ -66,7 +66,7 @@ class SemiSupervisedKFold:
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(n_splits={self.n_splits}, shuffle={self.shuffle}, "
-            f"random_state={self.random_state})"
+            f"random_state={self.random_state}, task={self.task!r})"
         )
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
@@ -148,7 +148,7 @@ class RepeatedSemiSupervisedKFold:
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(n_splits={self.n_splits}, n_repeats={self.n_repeats}, "
-            f"random_state={self.random_state})"
+            f"random_state={self.random_state}, task={self.task!r})"
         )
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
@@ -181,15 +181,25 @@ def _deal(strata: IntArray, t: int, rng: np.random.RandomState | None) -> IntArr
     return fold_of
 
 
+def _looks_continuous(values: np.ndarray[Any, Any]) -> bool:
+    """Several outputs, a fraction, or a NaN among floats: no class labels."""
+    if values.ndim == 2 and values.shape[1] > 1:
+        return True
+    if values.dtype.kind == "O":
+        try:
+            numbers = values.astype(np.float64)
+        except (TypeError, ValueError):
+            return False
+        values = numbers[~np.isnan(numbers)]
+    return values.dtype.kind == "f" and not np.all(values == np.floor(values))
+
+
 def label_strata(y: Any, task: Task = "auto") -> IntArray:
     """Class numbers of the rows, 0 for any regression target, -1 where unlabelled."""
     if task not in ("auto", "classification", "regression"):
         raise ValueError(f"task={task!r}; expected 'auto', 'classification' or 'regression'.")
     values = np.asarray(y)
-    if task == "auto":
-        fractional = values.dtype.kind == "f" and not np.all(values == np.floor(values))
-        task = "regression" if fractional or values.ndim == 2 else "classification"
-    if task == "classification":
+    if task == "classification" or (task == "auto" and not _looks_continuous(values)):
         return encode_classes(y)[1]
     missing = np.isnan(values.astype(np.float64)).reshape(values.shape[0], -1).any(axis=1)
     return np.where(missing, UNLABELED, 0).astype(np.intp)
@@ -283,6 +293,6 @@ def _row_mask(rows: Any, n: int, name: str) -> BoolArray:
 def _partition_size(tests: Sequence[BoolArray]) -> float | None:
     """T when the test labels are one or more repeats of a partition, else None."""
     times = np.sum(tests, axis=0)
-    if times.min() == times.max() and len(tests) % times.max() == 0:
+    if times.min() == times.max() > 0 and len(tests) % times.max() == 0:
         return len(tests) / int(times.max())
     return None

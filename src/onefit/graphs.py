@@ -19,9 +19,10 @@ import scipy.sparse as sp
 from scipy.sparse import csgraph
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
+from sklearn.utils.extmath import row_norms
 
 from onefit._typing import FloatArray, IntArray, Rows, Sparse
-from onefit.kernels import typical_scale
+from onefit.kernels import gaussian_decay, typical_scale
 
 __all__ = ["Graph", "Neighbors", "check_affinity", "find_neighbors", "heat_affinity"]
 
@@ -99,13 +100,15 @@ def find_neighbors(X: Rows, k: int, *, squared: FloatArray | None = None) -> Nei
     n = X.shape[0]
     if k >= n:
         raise ValueError(
-            f"n_neighbors={k} is too large for {n} rows; expected at most {n - 1}. "
-            "Lower n_neighbors or add rows."
+            f"n_neighbors={k} is too large for n_samples={n} rows; expected fewer neighbours than "
+            "rows. Lower n_neighbors or add rows."
         )
     if squared is not None:
         return _neighbors_in_matrix(squared, k)
-    distances, indices = NearestNeighbors(n_neighbors=k).fit(X).kneighbors()
-    return Neighbors(indices.astype(np.intp), np.square(distances))
+    indices = NearestNeighbors(n_neighbors=k).fit(X).kneighbors(return_distance=False)
+    # Distances anew, from differences: the search may round those of equal rows away from 0.
+    squared = np.column_stack([row_norms(X - X[column], squared=True) for column in indices.T])
+    return Neighbors(indices.astype(np.intp), squared)
 
 
 def _neighbors_in_matrix(squared: FloatArray, k: int) -> Neighbors:
@@ -129,7 +132,7 @@ def heat_affinity(
     neighbors: Neighbors,
     width: float | Literal["median"],
     *,
-    weights: Literal["heat", "binary"] = "heat",
+    weights: str = "heat",
 ) -> tuple[Sparse, float]:
     """Symmetric kNN affinity, and the width used (sigma_w)."""
     n, k = neighbors.indices.shape
@@ -137,7 +140,7 @@ def heat_affinity(
     if weights == "binary":
         data = np.ones(n * k)
     else:
-        data = np.exp(neighbors.squared.ravel() * (-0.5 / sigma_w))
+        data = gaussian_decay(neighbors.squared.flatten(), sigma_w)
     rows_end = np.arange(0, n * k + 1, k)
     W = sp.csr_array((data, neighbors.indices.ravel(), rows_end), shape=(n, n))
     W = sp.csr_array(W.maximum(W.T))
@@ -147,21 +150,33 @@ def heat_affinity(
 
 def check_affinity(affinity: Any, n_rows: int) -> Sparse:
     """Validate a precomputed graph: N x N, symmetric, finite, no negative weight."""
-    W = sp.csr_array(affinity, dtype=np.float64)
+    try:
+        W = sp.csr_array(affinity, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"the graph is a {type(affinity).__name__} that is no matrix of numbers ({error}); "
+            f"expected a sparse or dense affinity matrix of shape ({n_rows}, {n_rows})."
+        ) from None
     if W.shape != (n_rows, n_rows):
         raise ValueError(
             f"the precomputed graph has shape {W.shape}; expected ({n_rows}, {n_rows}), "
             "one row and column for every row of X, labelled or not."
         )
+    if not W.has_canonical_format:
+        W = W.copy()
+        W.sum_duplicates()
     if not np.isfinite(W.data).all():
-        raise ValueError("the precomputed graph has NaN or infinite weights; expected finite ones.")
-    if W.nnz and W.data.min() < 0:
+        raise ValueError(
+            "the precomputed graph has NaN or infinite weights; expected finite ones, and no entry "
+            "or 0 where there is no edge."
+        )
+    if W.data.min(initial=0.0) < 0:
         raise ValueError(
             f"the precomputed graph has a negative weight ({W.data.min():.3g}); expected weights "
-            ">= 0, so that its Laplacian is positive semi-definite."
+            ">= 0, so that its Laplacian is positive semi-definite. Clip or shift them."
         )
     asymmetry = abs(W - W.T).max() if W.nnz else 0.0
-    if asymmetry > 1e-10 * max(1.0, W.data.max(initial=0.0)):
+    if asymmetry > 1e-10 * W.data.max(initial=0.0):
         raise ValueError(
             f"the precomputed graph is not symmetric (largest difference {asymmetry:.3g}); "
             "expected W[i, j] == W[j, i]. Symmetrise it, for instance by W.maximum(W.T)."

@@ -22,6 +22,8 @@ from sklearn.metrics.pairwise import (
     euclidean_distances,
     pairwise_kernels,
 )
+from sklearn.utils import gen_batches
+from sklearn.utils.extmath import row_norms
 
 from onefit._typing import FloatArray, IntArray, Rows
 
@@ -31,6 +33,8 @@ __all__ = ["Kernel", "check_positive_semidefinite", "median_squared_distance", "
 _ALWAYS_PSD = frozenset({"gaussian", "rbf", "linear", "laplacian", "cosine", "chi2"})
 _MEDIAN_SAMPLE = 1000
 _BLOCK = 256
+#: Relative size of violations that are rounding errors of a matrix in single precision.
+_SINGLE_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,7 @@ class Kernel:
 
     def from_squared_distances(self, squared: FloatArray) -> FloatArray:
         """Gaussian kernel of given squared distances, written over them."""
-        squared *= -0.5 / self.width
-        return np.exp(squared, out=squared)
+        return gaussian_decay(squared, self.width)
 
     def columns(self, X: Rows, rows: IntArray) -> FloatArray:
         """Kernel between all rows and some of them (``X`` is the matrix when precomputed)."""
@@ -78,9 +81,13 @@ class Kernel:
     def diagonal(self, X: Rows) -> FloatArray:
         """``k(x, x)`` of every row, in blocks: the matrix is never formed."""
         if self.name == "precomputed":
-            return np.diagonal(X).copy()
-        blocks = np.split(np.arange(X.shape[0]), range(_BLOCK, X.shape[0], _BLOCK))
-        return np.concatenate([np.diagonal(self(X[block])) for block in blocks])
+            diagonal = np.diagonal(X).copy()
+        else:
+            blocks = gen_batches(X.shape[0], _BLOCK)
+            diagonal = np.concatenate([np.diagonal(self(X[block])) for block in blocks])
+        if diagonal.min(initial=0.0) < 0.0:
+            raise ValueError(_not_psd(f"kernel={self.name!r}", "diagonal entry", diagonal.min()))
+        return diagonal
 
     @property
     def is_always_psd(self) -> bool:
@@ -93,25 +100,38 @@ def kernel_names() -> list[str]:
     return sorted({"gaussian", "precomputed", *PAIRWISE_KERNEL_FUNCTIONS})
 
 
+def gaussian_decay(squared: FloatArray, width: float) -> FloatArray:
+    r""":math:`\exp(-d^2 / (2\sigma))` of squared distances, written over them."""
+    with np.errstate(over="ignore"):
+        squared *= max(-0.5 / width, -np.finfo(np.float64).max)
+    return np.exp(squared, out=squared)
+
+
 def squared_distances(X: Rows, Y: Rows | None = None) -> FloatArray:
     r"""Matrix of :math:`\lVert x_i - y_j \rVert^2`, computed in one buffer.
 
-    Dense rows are centred first: distances do not change, and the cancellation in
-    :math:`\lVert x \rVert^2 - 2 x'y + \lVert y \rVert^2` no longer grows with an offset of the data.
+    Dense rows are centred at the median of ``Y`` first: distances do not change, and the
+    cancellation in :math:`\lVert x \rVert^2 - 2 x'y + \lVert y \rVert^2` grows neither with an
+    offset of the data nor with a few rows far away. What is below the rounding of this formula is
+    set to 0, so that equal rows have distance 0.
     """
-    if sp.issparse(X) or sp.issparse(Y):
-        return np.asarray(euclidean_distances(X, Y, squared=True), dtype=np.float64)
-    centre = X.mean(axis=0)
     to_itself = Y is None
-    X = X - centre
-    Y = X if Y is None else Y - centre
-    x2, y2 = np.einsum("ij,ij->i", X, X), np.einsum("ij,ij->i", Y, Y)
-    # One product yields -2 x'y + ||x||^2 + ||y||^2: the norms ride along as two more columns.
-    D = (
-        np.column_stack([-2.0 * X, x2, np.ones_like(x2)])
-        @ np.column_stack([Y, np.ones_like(y2), y2]).T
-    )
-    np.maximum(D, 0.0, out=D)
+    Y = X if Y is None else Y
+    if sp.issparse(X) or sp.issparse(Y):
+        x2 = row_norms(X, squared=True)
+        D = np.asarray(euclidean_distances(X, Y, squared=True), dtype=np.float64)
+    else:
+        centre = np.median(Y, axis=0)
+        Y = Y - centre
+        X = Y if to_itself else X - centre
+        x2, y2 = np.einsum("ij,ij->i", X, X), np.einsum("ij,ij->i", Y, Y)
+        # One product yields -2 x'y + ||x||^2 + ||y||^2: the norms ride along as two more columns.
+        D = (
+            np.column_stack([-2.0 * X, x2, np.ones_like(x2)])
+            @ np.column_stack([Y, np.ones_like(y2), y2]).T
+        )
+    rounding = (X.shape[1] + 8) * np.finfo(np.float64).eps * x2
+    D *= rounding[:, None] < D
     if to_itself:
         np.fill_diagonal(D, 0.0)
     return D
@@ -138,30 +158,43 @@ def typical_scale(squared: FloatArray) -> float:
     return float(np.median(positive)) if positive.size else 1.0
 
 
-def check_positive_semidefinite(K: FloatArray, what: str) -> None:
-    """Raise ValueError unless ``K`` is symmetric and positive semi-definite up to rounding."""
+def check_positive_semidefinite(K: FloatArray, what: str) -> FloatArray:
+    """``K``, if it is symmetric and positive semi-definite; ValueError if it is not.
+
+    Violations below the rounding of single precision are forgiven, and mended: the matrix returned
+    is then the nearest one that is symmetric and positive semi-definite.
+    """
+    n = K.shape[0]
     scale = float(np.abs(K).max(initial=0.0)) or 1.0
     asymmetry = float(np.abs(K - K.T).max(initial=0.0))
-    if asymmetry > 1e-8 * scale:
+    if asymmetry > _SINGLE_ROUNDING * scale:
         raise ValueError(
             f"{what} gave a matrix that is not symmetric (largest difference {asymmetry:.3g}); "
             "expected k(x, y) == k(y, x). Symmetrise it, or use another kernel."
         )
-    shifted = K + (1e-9 * scale * K.shape[0]) * np.eye(K.shape[0])
+    K = 0.5 * (K + K.T) if asymmetry > 0.0 else K
+    shifted = K + (n * np.finfo(np.float64).eps * scale) * np.eye(n)
     try:
         sl.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
     except sl.LinAlgError:
-        smallest = float(sl.eigvalsh(K, subset_by_index=(0, 0))[0])
-        raise ValueError(
-            f"{what} gave a matrix that is not positive semi-definite (smallest eigenvalue "
-            f"{smallest:.3g}); manifold regularisation needs a positive semi-definite kernel. "
-            "Use another kernel or other kernel_params, or clip the negative eigenvalues of a "
-            "precomputed matrix."
-        ) from None
+        eigenvalues, vectors = sl.eigh(K)
+        if eigenvalues[0] < -_SINGLE_ROUNDING * max(eigenvalues[-1], 0.0):
+            raise ValueError(_not_psd(what, "eigenvalue", eigenvalues[0])) from None
+        return (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
+    return K
+
+
+def _not_psd(what: str, quantity: str, smallest: float) -> str:
+    return (
+        f"{what} gave a matrix that is not positive semi-definite (smallest {quantity} "
+        f"{smallest:.3g}); manifold regularisation needs a positive semi-definite kernel. "
+        "Use another kernel or other kernel_params, or clip the negative eigenvalues of a "
+        "precomputed matrix."
+    )
 
 
 def _checked_matrix(K: Any, shape: tuple[int, int]) -> FloatArray:
-    K = np.asarray(K, dtype=np.float64)
+    K = np.asarray(K.toarray() if hasattr(K, "toarray") else K, dtype=np.float64)
     if K.shape != shape:
         raise ValueError(
             f"the kernel callable returned an array of shape {K.shape}; expected the kernel "
@@ -169,5 +202,8 @@ def _checked_matrix(K: Any, shape: tuple[int, int]) -> FloatArray:
             "functools.partial(sklearn.metrics.pairwise.pairwise_kernels, metric=function)."
         )
     if not np.isfinite(K).all():
-        raise ValueError("the kernel callable returned NaN or infinity; expected finite values.")
+        raise ValueError(
+            "the kernel callable returned NaN or infinity; expected finite values. Rescale X, or "
+            "use another kernel."
+        )
     return K

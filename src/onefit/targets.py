@@ -55,6 +55,24 @@ class Targets:
     codes: IntArray | None = None
     classes: np.ndarray[Any, Any] | None = None
 
+    @property
+    def y(self) -> np.ndarray[Any, Any]:
+        """Targets of all rows as ``fit`` reads them: class names or None, values or NaN."""
+        if self.codes is not None:
+            names = np.full(self.labelled.shape, None, dtype=object)
+            names[self.labelled] = self.class_names[self.codes].tolist()
+            return names
+        values = np.full((self.labelled.size, self.values.shape[1]), np.nan)
+        values[self.labelled] = self.values
+        return values[:, 0] if self.is_flat else values
+
+    @property
+    def class_names(self) -> np.ndarray[Any, Any]:
+        """``classes`` of a classification."""
+        if self.classes is None:
+            raise ValueError("regression targets have no classes.")
+        return self.classes
+
 
 def encode_classes(y: Any) -> tuple[np.ndarray[Any, Any], IntArray]:
     """Class names, and the class number of every row (-1: unlabelled).
@@ -95,15 +113,13 @@ def class_targets(y: Any, weightless: BoolArray | None = None) -> Targets:
     classes = classes[present]
     if len(classes) < 2:
         raise ValueError(
-            f"y has one class only, {classes[0]!r}, in its {int(labelled.sum())} labelled rows "
-            f"({int((~labelled).sum())} rows are unlabelled); expected at least two classes. "
+            f"y has one class only, {classes.tolist()[0]!r}, in its {int(labelled.sum())} labelled "
+            f"rows ({int((~labelled).sum())} rows are unlabelled); expected at least two classes. "
             "Note that -1 marks unlabelled rows: if your classes are -1 and +1, encode them "
-            "otherwise, for instance as 0 and 1."
+            "otherwise, for instance as 0 and 1. A sample_weight of 0 hides a label too."
         )
-    if len(classes) == 2:
-        values = (2.0 * known - 1.0)[:, None]
-    else:
-        values = np.where(known[:, None] == np.arange(len(classes)), 1.0, -1.0)
+    positive = np.arange(1, 2) if len(classes) == 2 else np.arange(len(classes))
+    values = np.where(known[:, None] == positive, 1.0, -1.0)
     return Targets(labelled, values, values.shape[1] == 1, known.astype(np.intp), classes)
 
 
@@ -138,13 +154,26 @@ def regression_targets(y: Any, weightless: BoolArray | None = None) -> Targets:
     return Targets(labelled, outputs[labelled], y.ndim == 1)
 
 
+def _checked_container(y: Any) -> Any:
+    """``y`` with masked entries unlabelled; sparse matrices are refused."""
+    if sp.issparse(y):
+        raise TypeError("y is a sparse matrix; expected a dense array. Use y.toarray().")
+    if isinstance(y, np.ma.MaskedArray):
+        masked = np.ma.getmaskarray(y)
+        y = np.array(y.data, dtype=object)
+        y[masked] = None
+    return y
+
+
 def _as_label_array(y: Any) -> Any:
     """Lists as arrays without the conversion of None, NaN or numbers among strings to strings."""
-    if sp.issparse(y):
-        raise TypeError("y is a sparse matrix; expected an array of labels. Use y.toarray().")
-    if not isinstance(y, list | tuple):
-        return y
-    return np.array(y, dtype=object) if np.asarray(y).dtype.kind in "US" else np.asarray(y)
+    y = _checked_container(y)
+    if isinstance(y, list | tuple):
+        has_strings = np.asarray(y).dtype.kind in "US"
+        return np.array(y, dtype=object) if has_strings else np.asarray(y)
+    # pandas' own types: as objects, lest integers and truth values become floats.
+    is_extension = hasattr(y, "dtype") and not isinstance(y.dtype, np.dtype)
+    return np.asarray(y, dtype=object) if is_extension else y
 
 
 def _uniform_names(names: list[Any]) -> np.ndarray[Any, Any]:
@@ -153,11 +182,10 @@ def _uniform_names(names: list[Any]) -> np.ndarray[Any, Any]:
         if all(isinstance(name, kind) for name in names):
             return np.array(names)
     first = {type(name).__name__: name for name in reversed(names)}
-    examples = ", ".join(f"{name!r} ({kind})" for kind, name in first.items())
+    examples = " and ".join(f"{name!r} ({kind})" for kind, name in first.items())
     raise ValueError(
-        f"Unknown label type: y mixes or has labels such as {examples}; expected all strings or "
-        "all integers, with -1, None or NaN where the label is unknown. Convert them, for "
-        "instance to strings."
+        f"Unknown label type: y has the labels {examples}; expected all strings or all integers, "
+        "with -1, None or NaN where the label is unknown. Convert them, for instance to strings."
     )
 
 
@@ -178,9 +206,7 @@ def _reject_continuous(names: np.ndarray[Any, Any]) -> None:
 
 def _as_float(y: Any) -> FloatArray:
     """``y`` as an array of floats; strings, dates and complex numbers are no targets."""
-    if sp.issparse(y):
-        raise TypeError("y is a sparse matrix; expected an array of targets. Use y.toarray().")
-    y = np.asarray(y)
+    y = np.asarray(_checked_container(y))
     if y.dtype.kind == "O":
         return np.array([_number(value) for value in y.flat], dtype=np.float64).reshape(y.shape)
     if y.dtype.kind not in "fiub":

@@ -9,7 +9,20 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_boolean", "check_choice", "check_integer", "check_number"]
+from onefit._typing import Rows
+
+__all__ = [
+    "check_boolean",
+    "check_choice",
+    "check_integer",
+    "check_magnitude",
+    "check_no_disguise",
+    "check_number",
+    "hint_about_rows",
+]
+
+#: Larger values have no square in double precision.
+_LARGEST = 1e150
 
 
 def check_number(
@@ -41,10 +54,11 @@ def check_integer(name: str, value: Any, *, minimum: int, hint: str = "") -> Non
         raise ValueError(f"{name}={value!r}; {expected}")
 
 
-def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
+def check_choice(name: str, value: Any, choices: Collection[str], *, hint: str = "") -> None:
     """Raise unless ``value`` is one of ``choices``."""
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name}={value!r}; expected one of {sorted(choices)}.")
+        expected = f"expected one of {sorted(choices)}.{' ' + hint if hint else ''}"
+        raise ValueError(f"{name}={value!r}; {expected}")
 
 
 def check_boolean(name: str, value: Any) -> None:
@@ -53,3 +67,60 @@ def check_boolean(name: str, value: Any) -> None:
         raise TypeError(
             f"{name}={value!r} is of type {type(value).__name__}; expected True or False."
         )
+
+
+def check_magnitude(X: Rows) -> None:
+    """Raise if squares of the (finite) entries overflow."""
+    values = X.data if hasattr(X, "indptr") else X
+    largest = max(values.max(initial=0.0), -values.min(initial=0.0))
+    if largest > _LARGEST:
+        raise ValueError(
+            f"X has values up to {largest:.3g} in size; expected at most {_LARGEST:g}, so that "
+            "distances do not overflow. Rescale X, for instance by StandardScaler."
+        )
+
+
+def check_no_disguise(X: Any) -> None:
+    """Raise on masked entries, dates and times, which scikit-learn would take for numbers."""
+    if np.ma.is_masked(X):
+        raise ValueError(
+            f"X is a masked array with {int(np.ma.getmaskarray(X).sum())} masked entries; expected "
+            "numbers everywhere. Impute them, or drop their rows."
+        )
+    dtypes = X.dtypes if hasattr(X, "dtypes") else [getattr(X, "dtype", None)]
+    dates = [str(dtype) for dtype in dtypes if getattr(dtype, "kind", "") in ("m", "M")]
+    if dates:
+        raise TypeError(
+            f"X has columns of dtype {dates[0]}; expected numbers. Convert dates and times to the "
+            "numbers you mean, such as days since the first, or drop them."
+        )
+
+
+def hint_about_rows(X: Any, error: str) -> str:
+    """What to do about a matrix of rows that scikit-learn refused with ``error``."""
+    if "infinity" in error:
+        return "Expected finite numbers: replace or remove the infinite values, or rescale X."
+    if "could not convert" not in error and "argument must be" not in error:
+        return ""
+    columns = [repr(name) for name, column in _columns(X) if not _is_numeric(column)]
+    where = f" (not so in {', '.join(columns)})" if columns else ""
+    return (
+        f"Expected numbers in all columns of X{where}. Encode the others, for instance by "
+        "sklearn.preprocessing.OneHotEncoder, or drop them."
+    )
+
+
+def _columns(X: Any) -> list[tuple[Any, Any]]:
+    """Names and contents of the columns; of an array, their numbers."""
+    if hasattr(X, "columns"):
+        return [(name, X[name]) for name in X.columns]
+    values = np.asarray(X, dtype=object)
+    return list(enumerate(values.T)) if values.ndim == 2 else []
+
+
+def _is_numeric(column: Any) -> bool:
+    try:
+        np.asarray(column).astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True

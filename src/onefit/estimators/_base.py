@@ -11,26 +11,34 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import gen_batches
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
     validate_data,
 )
 
-from onefit._typing import FloatArray, Rows
+from onefit._typing import BoolArray, FloatArray, Rows
 from onefit.assembly import (
     GraphSettings,
     KernelSettings,
     build_basis,
-    check_precomputed_kernel,
+    check_dense,
+    check_square,
     shared_distances,
 )
 from onefit.kernels import Kernel
 from onefit.losses import Loss
 from onefit.problem import Fit, Problem
 from onefit.targets import LabelWeights, Targets, check_sample_weight
-from onefit.validation import check_integer, check_number
+from onefit.validation import (
+    check_boolean,
+    check_integer,
+    check_magnitude,
+    check_no_disguise,
+    check_number,
+    hint_about_rows,
+)
 
 __all__ = ["Assembled", "ManifoldEstimator", "documented"]
 
@@ -43,7 +51,7 @@ _PARAMETERS = """kernel : str or callable, default="gaussian"
         :func:`sklearn.metrics.pairwise.pairwise_kernels`. A callable k(X, Y) returns the matrix.
     kernel_width : float or "median", default="median"
         sigma of the Gaussian kernel, in units of a squared distance. "median" is the median
-        squared distance between rows.
+        squared distance between different rows (of at most 1,000, evenly spaced).
     ambient_penalty : float, default=0.001
         gamma_A > 0, the weight of the squared norm of f.
     manifold_penalty : float, default=10.0
@@ -51,10 +59,11 @@ _PARAMETERS = """kernel : str or callable, default="gaussian"
     n_neighbors : int, default=8
         k, neighbours in the graph.
     graph_width : float or "median", default="median"
-        sigma_w of the heat weights. "median" is the median squared distance to a neighbour.
+        sigma_w of the heat weights. "median" is the median squared distance to a neighbour,
+        equal rows left out.
     kernel_params : dict, optional
-        Keyword arguments of kernels other than the Gaussian.
-    graph : "knn", sparse matrix of shape (N, N) or callable, default="knn"
+        Keyword arguments of kernels other than ``"gaussian"`` and ``"precomputed"``.
+    graph : "knn", sparse or dense matrix of shape (N, N) or callable, default="knn"
         The graph: symmetric k nearest neighbours, a precomputed symmetric non-negative affinity
         on the rows of X, or a function of X that returns one.
     graph_weights : {"heat", "binary"}, default="heat"
@@ -115,7 +124,26 @@ class Assembled:
     X: Rows
     kernel: Kernel
     graph_width: float | None
-    is_flat: bool
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether decision values have shape (N,)."""
+        return self.targets.is_flat
+
+    def solve(self) -> Fit:
+        """The fit on all rows; an error if double precision cannot hold it."""
+        try:
+            fit = self.problem.solve()
+            if np.isfinite(fit.coef).all():
+                return fit
+        except np.linalg.LinAlgError:
+            pass
+        raise ValueError(
+            f"ambient_penalty={self.problem.ambient_penalty!r} is too small for kernel values up "
+            f"to {self.problem.basis.squared_norms_of_evaluation().max():.3g} and targets up to "
+            f"{np.abs(self.problem.targets).max():.3g}: the linear systems of the fit are singular "
+            "to rounding. Raise ambient_penalty, or rescale X or y."
+        )
 
 
 class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
@@ -163,8 +191,8 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
     # What subclasses say: how to read y, which loss, which class weights.
 
     @abstractmethod
-    def _read_targets(self, y: Any) -> Targets:
-        """Which rows are labelled, and what the loss compares with."""
+    def _read_targets(self, y: Any, weightless: BoolArray | None = None) -> Targets:
+        """Which rows are labelled, ``weightless`` ones aside, and what the loss compares with."""
 
     @abstractmethod
     def _make_loss(self) -> Loss:
@@ -187,14 +215,20 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
             As in ``fit``.
         """
         kernel_settings, graph_settings = self._checked_settings()
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+        X = self._validated_rows(X)
         if self.kernel == "precomputed":
-            check_precomputed_kernel(X)
+            check_square(X)
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        check_consistent_length(X, y)
+        try:
+            check_consistent_length(X, y)
+        except ValueError as error:
+            raise ValueError(
+                f"{error} (rows of X, length of y). Expected a label for every row: unlabelled "
+                "rows are marked in y, not left out."
+            ) from None
         targets, sample = _weighted_targets(self._read_targets, y, sample_weight, X)
         labelled = np.flatnonzero(targets.labelled)
         kernel = kernel_settings.resolve(X)
@@ -213,8 +247,22 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
             tol=float(self.tol),
             max_iter=int(self.max_iter),
         )
-        is_flat = np.ndim(y) == 1 and targets.values.shape[1] == 1
-        return Assembled(problem, targets, X, kernel, sigma_w, is_flat)
+        return Assembled(problem, targets, X, kernel, sigma_w)
+
+    def _validated_rows(self, X: Any, *, reset: bool = True) -> Rows:
+        """``X`` as an array or CSR matrix of finite floats; errors say what to do about it."""
+        if self.kernel == "precomputed":
+            check_dense(X)
+        check_no_disguise(X)
+        try:
+            rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
+        except (TypeError, ValueError) as error:
+            hint = hint_about_rows(X, str(error))
+            if not hint:
+                raise
+            raise type(error)(f"{str(error).rstrip('.')}. {hint}") from error
+        check_magnitude(rows)
+        return rows
 
     def _checked_settings(self) -> tuple[KernelSettings, GraphSettings]:
         check_number(
@@ -225,6 +273,8 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         check_number("manifold_penalty", self.manifold_penalty, zero_allowed=True)
         check_number("tol", self.tol)
         check_integer("max_iter", self.max_iter, minimum=1)
+        check_boolean("fit_intercept", self.fit_intercept)
+        check_random_state(self.random_state)
         kernel = KernelSettings(
             self.kernel,
             self.kernel_width,
@@ -246,7 +296,7 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[Assembled, Fit]:
         assembled = self.assemble(X, y, sample_weight)
-        fit = assembled.problem.solve()
+        fit = assembled.solve()
         if not fit.labels.converged:
             _warn_not_converged(fit)
         rows, weights = assembled.problem.basis.dual_coefficients(fit.coef)
@@ -274,7 +324,7 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         array of shape (n, q)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = self._validated_rows(X, reset=False)
         size = max(1, _PREDICT_BLOCK // max(1, len(self.support_)))
         blocks = [
             self._kernel_to_support(X[rows]) @ self.dual_coef_
@@ -283,6 +333,8 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         return np.concatenate(blocks) + self.intercept_
 
     def _kernel_to_support(self, X: Rows) -> FloatArray:
+        if not len(self.support_):
+            return np.zeros((X.shape[0], 0))
         if self.kernel == "precomputed":
             return np.asarray(X[:, self.support_])
         return self._kernel(X, self.X_fit_)
@@ -296,7 +348,7 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
 
 
 def _weighted_targets(
-    read_targets: Callable[[Any], Targets], y: Any, sample_weight: Any, X: Rows
+    read_targets: Callable[..., Targets], y: Any, sample_weight: Any, X: Rows
 ) -> tuple[Targets, FloatArray]:
     """Targets and weights of the rows with a label; a weight of 0 takes the label away."""
     targets = read_targets(y)
@@ -305,14 +357,11 @@ def _weighted_targets(
     weights = check_sample_weight(sample_weight, X.shape[0])
     if not np.any(weights[targets.labelled] > 0):
         raise ValueError(
-            "sample_weight is 0 for every labelled row; expected a positive weight for at least "
-            "one row of each class or one target."
+            "sample_weight is zero for every labelled row, which hides all labels; expected a "
+            "positive weight for at least one row of each class, or one target."
         )
-    if np.all(weights[targets.labelled] > 0):
-        return targets, weights[targets.labelled]
-    hidden = np.array(y, dtype=object)
-    hidden[weights == 0] = None
-    targets = read_targets(hidden)
+    if not np.all(weights[targets.labelled] > 0):
+        targets = read_targets(y, weights == 0)
     return targets, weights[targets.labelled]
 
 

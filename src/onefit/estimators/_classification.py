@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import log_expit, logsumexp
 from sklearn.base import ClassifierMixin
 
-from onefit._typing import FloatArray
+from onefit._typing import BoolArray, FloatArray
 from onefit.estimators._base import ManifoldEstimator, documented
 from onefit.losses import HuberizedHinge, Logistic, Loss, Square, SquaredHinge
 from onefit.targets import Targets, class_targets, class_weight_array
@@ -64,12 +64,11 @@ class _ManifoldClassifier(ClassifierMixin, ManifoldEstimator):
         )
         self.class_weight = class_weight
 
-    def _read_targets(self, y: Any) -> Targets:
-        return class_targets(y)
+    def _read_targets(self, y: Any, weightless: BoolArray | None = None) -> Targets:
+        return class_targets(y, weightless)
 
     def _make_class_weight(self, targets: Targets) -> str | FloatArray | None:
-        assert targets.classes is not None
-        return class_weight_array(self.class_weight, targets.classes)
+        return class_weight_array(self.class_weight, targets.class_names)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to labelled and unlabelled rows.
@@ -81,14 +80,15 @@ class _ManifoldClassifier(ClassifierMixin, ManifoldEstimator):
         y : array-like of shape (N,)
             Class labels; -1 where unknown (None or NaN in arrays of strings or objects).
         sample_weight : array-like of shape (N,), optional
-            Weights of the losses; those of unlabelled rows are not used.
+            Weights of the losses; those of unlabelled rows are not used. 0 hides the label of its
+            row, which stays in the graph.
 
         Returns
         -------
         self
         """
         assembled, fit = self._fit(X, y, sample_weight)
-        self.classes_ = assembled.targets.classes
+        self.classes_ = assembled.targets.class_names
         self.transduction_ = self._named(fit.values)
         return self
 
@@ -320,12 +320,7 @@ class LapLogisticRegression(_ManifoldClassifier):
         X : array-like or sparse matrix of shape (n, n_features)
             As in :meth:`decision_function`.
         """
-        positive = expit(self.decisions(X))
-        if positive.shape[1] == 1:
-            return np.hstack([1.0 - positive, positive])
-        total = positive.sum(axis=1, keepdims=True)
-        even = np.full_like(positive, 1.0 / positive.shape[1])
-        return np.divide(positive, total, out=even, where=total > 0.0)
+        return np.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of :meth:`predict_proba`.
@@ -335,5 +330,8 @@ class LapLogisticRegression(_ManifoldClassifier):
         X : array-like or sparse matrix of shape (n, n_features)
             As in :meth:`decision_function`.
         """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+        f = self.decisions(X)
+        if f.shape[1] == 1:
+            return log_expit(np.hstack([-f, f]))
+        logarithms = log_expit(f)
+        return logarithms - logsumexp(logarithms, axis=1, keepdims=True)

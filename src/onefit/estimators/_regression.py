@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
 from sklearn.base import RegressorMixin
 
-from onefit._typing import FloatArray
+from onefit._typing import BoolArray, FloatArray
 from onefit.estimators._base import ManifoldEstimator, documented
 from onefit.losses import Loss, Square
 from onefit.targets import Targets, regression_targets
@@ -51,8 +50,8 @@ class LapRLSRegressor(RegressorMixin, ManifoldEstimator):
     array([1.])
     """
 
-    def _read_targets(self, y: Any) -> Targets:
-        return regression_targets(y)
+    def _read_targets(self, y: Any, weightless: BoolArray | None = None) -> Targets:
+        return regression_targets(y, weightless)
 
     def _make_loss(self) -> Loss:
         return Square()
@@ -67,14 +66,15 @@ class LapRLSRegressor(RegressorMixin, ManifoldEstimator):
         y : array-like of shape (N,) or (N, q)
             Targets; NaN where unknown.
         sample_weight : array-like of shape (N,), optional
-            Weights of the losses; those of unlabelled rows are not used.
+            Weights of the losses; those of unlabelled rows are not used. 0 hides the target of its
+            row, which stays in the graph.
 
         Returns
         -------
         self
         """
-        _, fit = self._fit(X, y, sample_weight)
-        self._is_flat = np.ndim(y) == 1
+        assembled, fit = self._fit(X, y, sample_weight)
+        self._is_flat = assembled.is_flat
         self.transduction_ = self._shaped(fit.values)
         return self
 
