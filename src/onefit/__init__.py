@@ -10,6 +10,7 @@ from onefit.estimators import (
     LapSVC,
 )
 from onefit.folds import RepeatedSemiSupervisedKFold, SemiSupervisedKFold
+from onefit.search import ManifoldSearchCV
 
 __all__ = [
     "HeldOutDecisions",
@@ -17,6 +18,7 @@ __all__ = [
     "LapRLSClassifier",
     "LapRLSRegressor",
     "LapSVC",
+    "ManifoldSearchCV",
     "RepeatedSemiSupervisedKFold",
     "SemiSupervisedKFold",
     "__version__",

@@ -11,8 +11,15 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from onefit._typing import FloatArray, IntArray, Rows
-from onefit.basis import Basis, KernelBasis, factor_nystrom, plane_basis
-from onefit.graphs import Graph, check_affinity, find_neighbors, heat_affinity
+from onefit.basis import (
+    Basis,
+    KernelBasis,
+    KernelFactor,
+    factor_kernel,
+    factor_nystrom,
+    plane_basis,
+)
+from onefit.graphs import Graph, Neighbors, check_affinity, find_neighbors, heat_affinity
 from onefit.kernels import (
     Kernel,
     check_positive_semidefinite,
@@ -27,6 +34,7 @@ __all__ = [
     "GraphSettings",
     "KernelSettings",
     "build_basis",
+    "build_factor",
     "check_dense",
     "check_square",
     "shared_distances",
@@ -103,13 +111,20 @@ class GraphSettings:
 
         ``squared`` are the squared distances between the rows, where they are at hand.
         """
+        neighbors = None
+        if isinstance(self.graph, str):
+            neighbors = find_neighbors(X, self.n_neighbors, squared=squared)
+        return self.build(X, neighbors)
+
+    def build(self, X: Rows, neighbors: Neighbors | None) -> tuple[Graph, float | None]:
+        """As :meth:`resolve`, from at least as many neighbours as are needed."""
         normalized = self.laplacian == "normalized"
-        if not isinstance(self.graph, str):
+        if neighbors is None:
             affinity = self.graph(X) if callable(self.graph) else self.graph
             W = check_affinity(affinity, X.shape[0])
             return Graph(W, normalized, self.laplacian_power), None
-        neighbors = find_neighbors(X, self.n_neighbors, squared=squared)
-        W, sigma_w = heat_affinity(neighbors, self.graph_width, weights=self.graph_weights)
+        nearest = neighbors.first(self.n_neighbors)
+        W, sigma_w = heat_affinity(nearest, self.graph_width, weights=self.graph_weights)
         used = sigma_w if self.graph_weights == "heat" else None
         return Graph(W, normalized, self.laplacian_power), used
 
@@ -150,12 +165,19 @@ def build_basis(
     labelled: IntArray,
     seed: Any,
 ) -> Basis:
-    """Exact or Nystrom basis on the rows; may overwrite ``squared``."""
+    """Exact basis for a single fit, or Nystrom basis; may overwrite ``squared``."""
     if settings.n_components is None:
-        K = _kernel_matrix(kernel, X, squared)
-        if not kernel.is_always_psd:
-            K = check_positive_semidefinite(K, f"kernel={kernel.name!r}")
-        return KernelBasis(K, graph.laplacian, labelled)
+        return KernelBasis(_kernel_matrix(kernel, X, squared), graph.laplacian, labelled)
+    factor = build_factor(kernel, settings, X, squared, seed)
+    return plane_basis(factor, graph.laplacian, labelled)
+
+
+def build_factor(
+    kernel: Kernel, settings: KernelSettings, X: Rows, squared: FloatArray | None, seed: Any
+) -> KernelFactor:
+    """Exact or Nystrom factor of the kernel for all graphs; may overwrite ``squared``."""
+    if settings.n_components is None:
+        return factor_kernel(_kernel_matrix(kernel, X, squared))
     n = X.shape[0]
     if settings.n_components > n:
         raise ValueError(
@@ -172,12 +194,17 @@ def build_basis(
     columns = kernel.columns(X, landmarks)
     if not kernel.is_always_psd:
         check_positive_semidefinite(columns[landmarks], f"kernel={kernel.name!r}")
-    return plane_basis(factor_nystrom(columns, landmarks), graph.laplacian, labelled)
+    return factor_nystrom(columns, landmarks)
 
 
 def _kernel_matrix(kernel: Kernel, X: Rows, squared: FloatArray | None) -> FloatArray:
+    """K, checked where the kernel might not be positive semi-definite."""
     if kernel.name == "precomputed":
-        return np.ascontiguousarray(X)
-    if kernel.name == "gaussian" and squared is not None:
-        return kernel.from_squared_distances(squared)
-    return kernel(X)
+        K = np.array(X, order="C")
+    elif kernel.name == "gaussian" and squared is not None:
+        K = kernel.from_squared_distances(squared)
+    else:
+        K = kernel(X)
+    if not kernel.is_always_psd:
+        K = check_positive_semidefinite(K, f"kernel={kernel.name!r}")
+    return K

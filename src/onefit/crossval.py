@@ -16,10 +16,10 @@ from onefit.criteria import CRITERIA, FoldDecisions
 from onefit.criteria.common import Holdout
 from onefit.estimators import Assembled, ManifoldEstimator
 from onefit.folds import Fold, RepeatedSemiSupervisedKFold, SemiSupervisedKFold, check_folds
-from onefit.targets import UNLABELED
+from onefit.targets import UNLABELED, Targets
 from onefit.validation import check_choice
 
-__all__ = ["HeldOutDecisions", "cross_val_decisions"]
+__all__ = ["HeldOutDecisions", "cross_val_decisions", "split_rows"]
 
 #: Below this many labels the small dense algebra of the folds is faster on one thread.
 _SMALL = 600
@@ -125,7 +125,7 @@ def cross_val_decisions(
     _check_arguments(estimator, criterion, holdout, rebuild_graph)
     model = clone(estimator)
     assembled = model.assemble(X, y, sample_weight)
-    folds = check_folds(_splits(cv, X, y, assembled), assembled.targets.labelled)
+    folds = check_folds(split_rows(cv, X, y, assembled.targets), assembled.targets.labelled)
     if rebuild_graph:
         results = _refit_literally(model, assembled, folds)
     else:
@@ -156,13 +156,12 @@ def _check_arguments(estimator: Any, criterion: str, holdout: str, rebuild_graph
         )
 
 
-def _splits(cv: Any, X: Any, y: Any, assembled: Assembled) -> Iterable[tuple[Any, Any]]:
+def split_rows(cv: Any, X: Any, y: Any, targets: Targets) -> Iterable[tuple[Any, Any]]:
     """(train, test) pairs in the user's row numbers."""
     if isinstance(cv, Integral) and not isinstance(cv, bool):
         cv = SemiSupervisedKFold(int(cv))
     if isinstance(cv, SemiSupervisedKFold | RepeatedSemiSupervisedKFold):
         # The estimator has read y already: no need to guess whether it holds classes.
-        targets = assembled.targets
         strata = np.full(targets.labelled.shape[0], UNLABELED, dtype=np.intp)
         strata[targets.labelled] = 0 if targets.codes is None else targets.codes
         return cv.split_strata(strata)

@@ -6,8 +6,10 @@ r"""One fit: the objective (1) on given rows, and its solution.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+
+import numpy as np
 
 from onefit._typing import FloatArray
 from onefit.basis import Basis, Deformed
@@ -79,14 +81,23 @@ class Problem:
         """G of equation (3)."""
         return self.deformed.labelled_gram / self.ambient_penalty
 
-    def solve(self) -> Fit:
-        """Minimise the objective on all labels."""
+    def with_penalties(self, ambient_penalty: float, manifold_penalty: float) -> Problem:
+        """The same problem with other penalties; of the same ratio, it shares the factorisation."""
+        other = replace(self, ambient_penalty=ambient_penalty, manifold_penalty=manifold_penalty)
+        ratios = [p.manifold_penalty / p.ambient_penalty for p in (self, other)]
+        if np.isclose(*ratios, rtol=1e-12, atol=0.0):
+            other.__dict__["deformed"] = self.deformed
+        return other
+
+    def solve(self, start: LabelFit | None = None) -> Fit:
+        """Minimise the objective on all labels, Newton's method beginning at ``start``."""
         labels = solve_labels(
             self.gram,
             self.targets,
             self.weights.normalized(),
             self.loss,
             fit_intercept=self.fit_intercept,
+            start=start,
             tol=self.tol,
             max_iter=self.max_iter,
         )
@@ -108,10 +119,10 @@ class Fit:
 
     @cached_property
     def kernel_values(self) -> FloatArray:
-        """F without its intercept, on all N rows."""
+        """Values of f without its intercept on all N rows."""
         return self.problem.basis.values(self.coef)
 
     @property
     def values(self) -> FloatArray:
-        """F on all N rows."""
+        """Values of f on all N rows."""
         return self.kernel_values + self.labels.intercept

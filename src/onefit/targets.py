@@ -287,6 +287,13 @@ class LabelWeights:
         return self.class_weight[self.codes]
 
 
+def class_codes(decisions: FloatArray) -> IntArray:
+    """Class numbers from decision values whose last axis runs over outputs."""
+    if decisions.shape[-1] == 1:
+        return (decisions[..., 0] > 0).astype(np.intp)
+    return decisions.argmax(axis=-1)
+
+
 def check_sample_weight(sample_weight: Any, n_rows: int) -> FloatArray:
     """Weights as an array of shape (N,), largest 1; a single number counts for all rows."""
     try:

@@ -27,6 +27,8 @@ from onefit.assembly import (
     check_square,
     shared_distances,
 )
+from onefit.basis import Basis
+from onefit.graphs import Graph
 from onefit.kernels import Kernel
 from onefit.losses import Loss
 from onefit.problem import Fit, Problem
@@ -195,10 +197,10 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         """Which rows are labelled, ``weightless`` ones aside, and what the loss compares with."""
 
     @abstractmethod
-    def _make_loss(self) -> Loss:
+    def make_loss(self) -> Loss:
         """The loss, with its parameters checked."""
 
-    def _make_class_weight(self, targets: Targets) -> str | FloatArray | None:
+    def make_class_weight(self, targets: Targets) -> str | FloatArray | None:
         """Factors of the losses by class number."""
         return None
 
@@ -214,40 +216,43 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         X, y, sample_weight
             As in ``fit``.
         """
-        kernel_settings, graph_settings = self._checked_settings()
+        kernel_settings, graph_settings = self.checked_settings()
         X = self._validated_rows(X)
         if self.kernel == "precomputed":
             check_square(X)
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
-        try:
-            check_consistent_length(X, y)
-        except ValueError as error:
-            raise ValueError(
-                f"{error} (rows of X, length of y). Expected a label for every row: unlabelled "
-                "rows are marked in y, not left out."
-            ) from None
-        targets, sample = _weighted_targets(self._read_targets, y, sample_weight, X)
+        targets, sample = self.read_labels(X, y, sample_weight)
         labelled = np.flatnonzero(targets.labelled)
         kernel = kernel_settings.resolve(X)
         squared = shared_distances(kernel_settings, X)
         graph, sigma_w = graph_settings.resolve(X, squared)
         basis = build_basis(kernel, kernel_settings, X, squared, graph, labelled, self.random_state)
-        problem = Problem(
+        problem = self.pose_problem(basis, graph, targets, sample)
+        return Assembled(problem, targets, X, kernel, sigma_w)
+
+    def pose_problem(
+        self, basis: Basis, graph: Graph, targets: Targets, sample: FloatArray
+    ) -> Problem:
+        """The objective of this estimator in a given basis; for developers.
+
+        Parameters
+        ----------
+        basis, graph
+            Function space, and the graph it was built with.
+        targets, sample
+            Labels and their weights.
+        """
+        return Problem(
             basis=basis,
             graph=graph,
             targets=targets.values,
-            weights=LabelWeights(sample, targets.codes, self._make_class_weight(targets)),
-            loss=self._make_loss(),
+            weights=LabelWeights(sample, targets.codes, self.make_class_weight(targets)),
+            loss=self.make_loss(),
             ambient_penalty=float(self.ambient_penalty),
             manifold_penalty=float(self.manifold_penalty),
             fit_intercept=bool(self.fit_intercept),
             tol=float(self.tol),
             max_iter=int(self.max_iter),
         )
-        return Assembled(problem, targets, X, kernel, sigma_w)
 
     def _validated_rows(self, X: Any, *, reset: bool = True) -> Rows:
         """``X`` as an array or CSR matrix of finite floats; errors say what to do about it."""
@@ -264,7 +269,29 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         check_magnitude(rows)
         return rows
 
-    def _checked_settings(self) -> tuple[KernelSettings, GraphSettings]:
+    def read_labels(self, X: Rows, y: Any, sample_weight: Any) -> tuple[Targets, FloatArray]:
+        """Targets and weights of the labelled rows; for developers.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in ``fit``; X validated already.
+        """
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        try:
+            check_consistent_length(X, y)
+        except ValueError as error:
+            raise ValueError(
+                f"{error} (rows of X, length of y). Expected a label for every row: unlabelled "
+                "rows are marked in y, not left out."
+            ) from None
+        return _weighted_targets(self._read_targets, y, sample_weight, X)
+
+    def checked_settings(self) -> tuple[KernelSettings, GraphSettings]:
+        """Parameters of kernel and graph; raises on those that make no sense. For developers."""
         check_number(
             "ambient_penalty",
             self.ambient_penalty,

@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from onefit._typing import BoolArray, FloatArray
 from onefit.estimators._base import ManifoldEstimator, documented
 from onefit.losses import HuberizedHinge, Logistic, Loss, Square, SquaredHinge
-from onefit.targets import Targets, class_targets, class_weight_array
+from onefit.targets import Targets, class_codes, class_targets, class_weight_array
 from onefit.validation import check_choice, check_number
 
 __all__ = ["LapLogisticRegression", "LapRLSClassifier", "LapSVC"]
@@ -67,7 +67,7 @@ class _ManifoldClassifier(ClassifierMixin, ManifoldEstimator):
     def _read_targets(self, y: Any, weightless: BoolArray | None = None) -> Targets:
         return class_targets(y, weightless)
 
-    def _make_class_weight(self, targets: Targets) -> str | FloatArray | None:
+    def make_class_weight(self, targets: Targets) -> str | FloatArray | None:
         return class_weight_array(self.class_weight, targets.class_names)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -88,8 +88,8 @@ class _ManifoldClassifier(ClassifierMixin, ManifoldEstimator):
         self
         """
         assembled, fit = self._fit(X, y, sample_weight)
-        self.classes_ = assembled.targets.class_names
-        self.transduction_ = self._named(fit.values)
+        self.read_shape(assembled.targets)
+        self.transduction_ = self.predict_from_decisions(fit.values)
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
@@ -116,11 +116,27 @@ class _ManifoldClassifier(ClassifierMixin, ManifoldEstimator):
         X : array-like or sparse matrix of shape (n, n_features)
             As in :meth:`decision_function`.
         """
-        return self._named(self.decisions(X))
+        return self.predict_from_decisions(self.decisions(X))
 
-    def _named(self, values: FloatArray) -> np.ndarray[Any, Any]:
-        codes = values[:, 0] > 0 if values.shape[1] == 1 else values.argmax(axis=1)
-        return self.classes_[codes.astype(np.intp)]
+    def predict_from_decisions(self, values: FloatArray) -> np.ndarray[Any, Any]:
+        """Classes of given decision values of shape (n, q); for developers.
+
+        Parameters
+        ----------
+        values : array of shape (n, q)
+            Decision values, with q = 1 for two classes.
+        """
+        return self.classes_[class_codes(values)]
+
+    def read_shape(self, targets: Targets) -> None:
+        """Take from the targets what turning decisions to predictions needs; for developers.
+
+        Parameters
+        ----------
+        targets : Targets
+            What ``y`` said.
+        """
+        self.classes_ = targets.class_names
 
 
 @documented
@@ -164,7 +180,7 @@ class LapRLSClassifier(_ManifoldClassifier):
     1.0
     """
 
-    def _make_loss(self) -> Loss:
+    def make_loss(self) -> Loss:
         return Square()
 
 
@@ -261,7 +277,7 @@ class LapSVC(_ManifoldClassifier):
 
     _losses: ClassVar[tuple[str, ...]] = ("huberized_hinge", "squared_hinge")
 
-    def _make_loss(self) -> Loss:
+    def make_loss(self) -> Loss:
         check_choice("loss", self.loss, self._losses)
         check_number("hinge_width", self.hinge_width)
         if self.loss == "squared_hinge":
@@ -309,7 +325,7 @@ class LapLogisticRegression(_ManifoldClassifier):
     1.0
     """
 
-    def _make_loss(self) -> Loss:
+    def make_loss(self) -> Loss:
         return Logistic()
 
     def predict_proba(self, X: Any) -> FloatArray:
@@ -330,8 +346,17 @@ class LapLogisticRegression(_ManifoldClassifier):
         X : array-like or sparse matrix of shape (n, n_features)
             As in :meth:`decision_function`.
         """
-        f = self.decisions(X)
-        if f.shape[1] == 1:
-            return log_expit(np.hstack([-f, f]))
-        logarithms = log_expit(f)
+        return self.log_proba_from_decisions(self.decisions(X))
+
+    def log_proba_from_decisions(self, values: FloatArray) -> FloatArray:
+        """Logarithms of probabilities from given decision values; for developers.
+
+        Parameters
+        ----------
+        values : array of shape (n, q)
+            Decision values, with q = 1 for two classes.
+        """
+        if values.shape[1] == 1:
+            return log_expit(np.hstack([-values, values]))
+        logarithms = log_expit(values)
         return logarithms - logsumexp(logarithms, axis=1, keepdims=True)

@@ -53,7 +53,7 @@ class LapRLSRegressor(RegressorMixin, ManifoldEstimator):
     def _read_targets(self, y: Any, weightless: BoolArray | None = None) -> Targets:
         return regression_targets(y, weightless)
 
-    def _make_loss(self) -> Loss:
+    def make_loss(self) -> Loss:
         return Square()
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -74,8 +74,8 @@ class LapRLSRegressor(RegressorMixin, ManifoldEstimator):
         self
         """
         assembled, fit = self._fit(X, y, sample_weight)
-        self._is_flat = assembled.is_flat
-        self.transduction_ = self._shaped(fit.values)
+        self.read_shape(assembled.targets)
+        self.transduction_ = self.predict_from_decisions(fit.values)
         return self
 
     def predict(self, X: Any) -> FloatArray:
@@ -86,10 +86,27 @@ class LapRLSRegressor(RegressorMixin, ManifoldEstimator):
         X : array-like or sparse matrix of shape (n, n_features)
             Rows (with a precomputed kernel: the kernel between them and all training rows).
         """
-        return self._shaped(self.decisions(X))
+        return self.predict_from_decisions(self.decisions(X))
 
-    def _shaped(self, values: FloatArray) -> FloatArray:
+    def predict_from_decisions(self, values: FloatArray) -> FloatArray:
+        """Predictions in the shape of ``y`` from values of shape (n, q); for developers.
+
+        Parameters
+        ----------
+        values : array of shape (n, q)
+            Values of f.
+        """
         return values[:, 0] if self._is_flat else values
+
+    def read_shape(self, targets: Targets) -> None:
+        """Take from the targets what shaping predictions needs; for developers.
+
+        Parameters
+        ----------
+        targets : Targets
+            What ``y`` said.
+        """
+        self._is_flat = targets.is_flat
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.pipeline import Pipeline
 
+from onefit._typing import Rows
 from onefit.assembly import GraphSettings, KernelSettings
 from onefit.estimators import ManifoldEstimator
+from onefit.kernels import median_squared_distance
 
 __all__ = [
     "Candidate",
     "GraphGroup",
+    "Job",
     "KernelGroup",
     "default_grid",
     "group_candidates",
     "list_candidates",
     "paper_grid",
+    "split_jobs",
     "split_pipeline",
 ]
 
@@ -36,20 +40,20 @@ def paper_grid() -> dict[str, list[Any]]:
     }
 
 
-def default_grid(estimator: ManifoldEstimator, median_width: float) -> dict[str, list[Any]]:
+def default_grid(estimator: ManifoldEstimator, X: Rows) -> dict[str, list[Any]]:
     """A grid that suits most data: widths around the median heuristic, wide penalties.
 
     The manifold penalty starts at 0, so that a search can decide against the unlabelled rows.
     """
     grid: dict[str, list[Any]] = {
-        "kernel_width": [median_width * 4.0**i for i in range(-3, 3)],
-        "n_neighbors": [8],
+        "n_neighbors": [min(8, X.shape[0] - 1)],
         "laplacian": ["unnormalized", "normalized"],
         "ambient_penalty": [10.0**i for i in range(-6, 1)],
         "manifold_penalty": [0.0, *(10.0**i for i in range(-2, 6))],
     }
-    if estimator.kernel != "gaussian":
-        del grid["kernel_width"]
+    if estimator.kernel == "gaussian":
+        median = median_squared_distance(X)
+        grid = {"kernel_width": [median * 4.0**i for i in range(-3, 3)], **grid}
     if is_classifier(estimator):
         grid["class_weight"] = [None, "balanced"]
     return grid
@@ -116,6 +120,29 @@ class KernelGroup:
     def n_candidates(self) -> int:
         """Candidates in all graphs."""
         return sum(len(graph.candidates) for graph in self.graphs)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A piece of work for one process: some graphs of one kernel."""
+
+    key: str
+    group: KernelGroup
+
+
+def split_jobs(groups: Sequence[KernelGroup], n_jobs: int) -> list[Job]:
+    """One job for each kernel and graph, or for each kernel where one process does all.
+
+    A process that has several graphs of a kernel factors the kernel once; several processes work
+    on graphs of the same kernel only when there are fewer kernels than processes.
+    """
+    jobs = []
+    for i, group in enumerate(groups):
+        pieces = min(len(group.graphs), -(-n_jobs // len(groups)))
+        for j in range(pieces):
+            graphs = group.graphs[j::pieces]
+            jobs.append(Job(f"{i}.{j}/{pieces}", replace(group, graphs=graphs)))
+    return jobs
 
 
 def group_candidates(estimator: Any, candidates: Iterable[Mapping[str, Any]]) -> list[KernelGroup]:

@@ -80,7 +80,9 @@ class Checkpoint:
             data = (("\n" if broken else "") + line + "\n").encode("utf-8")
             written = os.write(descriptor, data)
             if written != len(data):
-                raise OSError(f"checkpoint {self.path}: only {written} of {len(data)} bytes written")
+                raise OSError(
+                    f"checkpoint {self.path}: only {written} of {len(data)} bytes written"
+                )
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

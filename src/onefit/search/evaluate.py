@@ -10,44 +10,29 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from onefit._typing import FloatArray, IntArray, Rows
-from onefit.assembly import KernelSettings, build_factor, kernel_matrix
+from onefit._typing import FloatArray
+from onefit.assembly import build_factor
 from onefit.basis import Basis, KernelFactor, plane_basis
 from onefit.criteria import CRITERIA
-from onefit.criteria.common import Holdout
+from onefit.criteria.common import FoldDecisions, Holdout
 from onefit.folds import Fold
-from onefit.graphs import Graph, Neighbors
+from onefit.graphs import Graph
 from onefit.problem import Problem
 from onefit.search.candidates import Candidate, GraphGroup, KernelGroup
+from onefit.search.geometry import Geometry
 from onefit.search.plane import square_plane
 from onefit.search.scoring import FoldScorer
-from onefit.targets import LabelWeights, Targets
+from onefit.targets import Targets
 
-__all__ = ["CandidateResult", "Geometry", "Task", "evaluate_group"]
+__all__ = ["CandidateResult", "Task", "evaluate_group"]
 
-
-@dataclass(frozen=True)
-class Geometry:
-    """Rows after preprocessing, with what all kernels and graphs on them share.
-
-    Parameters
-    ----------
-    X : array or sparse matrix of shape (N, n_features)
-        Rows.
-    squared : array of shape (N, N) or None
-        Squared distances, where an exact Gaussian kernel needs them.
-    neighbors : Neighbors or None
-        As many neighbours as any candidate asks for.
-    """
-
-    X: Rows
-    squared: FloatArray | None
-    neighbors: Neighbors | None
+#: Scores are kept to this many digits: beyond them they depend on how BLAS splits its work.
+_DIGITS = 10
 
 
 @dataclass(frozen=True)
 class Task:
-    """What every group is evaluated on."""
+    """What every group is evaluated on, and how."""
 
     targets: Targets
     sample: FloatArray
@@ -55,8 +40,15 @@ class Task:
     criterion: str
     holdout: Holdout
     criterion_params: dict[str, Any]
-    error_bounds: bool
     scorer: FoldScorer
+
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether the square loss needs no iteration: equation (4) serves whole planes."""
+        is_exact = self.criterion == "exact" or (
+            self.criterion == "newton" and not self.criterion_params
+        )
+        return is_exact and self.holdout == "labels"
 
 
 @dataclass
@@ -71,10 +63,21 @@ class CandidateResult:
     score_seconds: float = 0.0
 
 
+@dataclass(frozen=True)
+class _HeldOut:
+    """Decisions of some candidates: one array of shape (a, m, q) for every fold."""
+
+    members: Sequence[Candidate]
+    decisions: Sequence[FloatArray]
+    error_bound: float
+
+
 def evaluate_group(task: Task, geometry: Geometry, group: KernelGroup) -> list[CandidateResult]:
     """Held-out scores of all candidates of one kernel; seconds are shared out evenly."""
     start = time.perf_counter()
-    factor = _kernel_factor(geometry, group)
+    kernel = group.settings.resolve(geometry.X)
+    squared = None if geometry.squared is None else geometry.squared.copy()
+    factor = build_factor(kernel, group.settings, geometry.X, squared, group.seed)
     shared = (time.perf_counter() - start) / group.n_candidates
     results = []
     for graph in group.graphs:
@@ -83,11 +86,6 @@ def evaluate_group(task: Task, geometry: Geometry, group: KernelGroup) -> list[C
             result.fit_seconds += shared
         results += part
     return results
-
-
-def _kernel_factor(geometry: Geometry, group: KernelGroup) -> KernelFactor:
-    kernel = group.settings.resolve(geometry.X)
-    return build_factor(kernel, group.settings, geometry.X, geometry.squared, group.seed)
 
 
 def _evaluate_graph(
@@ -99,11 +97,9 @@ def _evaluate_graph(
     basis = plane_basis(factor, graph.laplacian, labelled)
     results = {c.index: CandidateResult(c.index) for c in group.candidates}
     score_seconds = 0.0
-    for members, decisions, bounds in _held_out(task, basis, graph, group.candidates):
+    for part in _held_out(task, basis, graph, group.candidates):
         before = time.perf_counter()
-        _score(task, members, decisions, results)
-        for candidate, bound in zip(members, bounds, strict=True):
-            results[candidate.index].error_bound = bound
+        _score(task, part, results)
         score_seconds += time.perf_counter() - before
     fit_seconds = time.perf_counter() - start - score_seconds
     for result in results.values():
@@ -114,77 +110,75 @@ def _evaluate_graph(
 
 def _held_out(
     task: Task, basis: Basis, graph: Graph, candidates: Sequence[Candidate]
-) -> Iterator[tuple[Sequence[Candidate], Sequence[FloatArray], Sequence[float]]]:
-    """Yield candidates with their decisions, one array (a, m, q) a fold, and their bounds."""
-    quick = (
-        task.holdout == "labels"
-        and task.criterion in ("exact", "newton")
-        and not task.error_bounds
-        and not task.criterion_params
-    )
+) -> Iterator[_HeldOut]:
+    """Decisions of all candidates, those of one deformation after the other."""
     for members in _by_deformation(candidates):
-        model = members[0].model
-        problem = _problem(task, basis, graph, model)
-        if quick and problem.loss.is_quadratic:
-            ambient = np.array([float(c.model.ambient_penalty) for c in members])
-            with threadpool_limits(1, user_api="blas"):
-                decisions = square_plane(
-                    problem.deformed.labelled_gram,
-                    ambient,
-                    problem.targets,
-                    problem.weights,
-                    task.folds,
-                    fit_intercept=problem.fit_intercept,
-                )
-            yield members, decisions, [0.0] * len(members)
+        problem = members[0].model.pose_problem(basis, graph, task.targets, task.sample)
+        if task.has_closed_form and problem.loss.is_quadratic:
+            yield _closed_form(task, problem, members)
         else:
             yield from _one_by_one(task, problem, members)
 
 
-def _one_by_one(
-    task: Task, problem: Problem, members: Sequence[Candidate]
-) -> Iterator[tuple[Sequence[Candidate], Sequence[FloatArray], Sequence[float]]]:
-    """Candidates of one ratio along the ambient penalty, each started from the one before."""
-    start = None
-    for candidate in sorted(members, key=lambda c: -float(c.model.ambient_penalty)):
-        one = problem.with_penalties(
-            float(candidate.model.ambient_penalty), float(candidate.model.manifold_penalty)
+def _closed_form(task: Task, problem: Problem, members: Sequence[Candidate]) -> _HeldOut:
+    gram = problem.deformed.labelled_gram
+    ambient = np.array([float(c.model.ambient_penalty) for c in members])
+    with threadpool_limits(1, user_api="blas"):
+        decisions = square_plane(
+            gram,
+            ambient,
+            problem.targets,
+            problem.weights,
+            task.folds,
+            fit_intercept=problem.fit_intercept,
         )
-        with threadpool_limits(1 if task.holdout == "labels" else None, user_api="blas"):
+    return _HeldOut(members, decisions, 0.0)
+
+
+def _one_by_one(task: Task, problem: Problem, members: Sequence[Candidate]) -> Iterator[_HeldOut]:
+    """Candidates of one ratio by falling ambient penalty, each started from the one before."""
+    start = None
+    _ = problem.deformed.labelled_gram
+    criterion = CRITERIA[task.criterion]
+    with threadpool_limits(1 if task.holdout == "labels" else None, user_api="blas"):
+        for candidate in sorted(members, key=lambda c: -float(c.model.ambient_penalty)):
+            model = candidate.model
+            one = problem.with_penalties(
+                float(model.ambient_penalty), float(model.manifold_penalty)
+            )
             fit = one.solve(start)
             start = fit.labels
-            folds = CRITERIA[task.criterion](
-                fit, task.folds, task.holdout, bounds=task.error_bounds, **task.criterion_params
-            )
-        decisions = [_on_test_labels(fold, part.rows, part.decisions, problem) for fold, part in zip(task.folds, folds, strict=True)]
-        bounds = [part.error_bounds.max() for part in folds if part.error_bounds is not None]
-        yield [candidate], [d[None] for d in decisions], [float(max(bounds, default=np.nan))]
+            folds = criterion(fit, task.folds, task.holdout, **task.criterion_params)
+            decisions = [
+                _on_test_labels(problem, fold, part)[None]
+                for fold, part in zip(task.folds, folds, strict=True)
+            ]
+            bound = 0.0 if task.criterion == "exact" else np.nan
+            yield _HeldOut([candidate], decisions, bound)
 
 
-def _on_test_labels(
-    fold: Fold, rows: IntArray, decisions: FloatArray, problem: Problem
-) -> FloatArray:
+def _on_test_labels(problem: Problem, fold: Fold, part: FoldDecisions) -> FloatArray:
     """Decisions on the fold's test labels, in their order."""
     wanted = problem.basis.labelled[fold.test_labels]
-    return decisions[np.searchsorted(rows, wanted)]
+    return part.decisions[np.searchsorted(part.rows, wanted)]
 
 
-def _score(
-    task: Task,
-    members: Sequence[Candidate],
-    decisions: Sequence[FloatArray],
-    results: dict[int, CandidateResult],
-) -> None:
-    loss = members[0].model.make_loss()
-    for fold, values in zip(task.folds, decisions, strict=True):
+def _score(task: Task, part: _HeldOut, results: dict[int, CandidateResult]) -> None:
+    loss = part.members[0].model.make_loss()
+    for fold, values in zip(task.folds, part.decisions, strict=True):
         labels = np.flatnonzero(fold.test_labels)
         scores = task.scorer(labels, values)
         finer = -loss.value(task.targets.values[labels], values).mean(axis=(1, 2))
-        for j, candidate in enumerate(members):
+        for j, candidate in enumerate(part.members):
             result = results[candidate.index]
+            result.error_bound = part.error_bound
             for name, column in scores.items():
-                result.scores.setdefault(name, []).append(float(column[j]))
-            result.finer.append(float(finer[j]))
+                result.scores.setdefault(name, []).append(_rounded(column[j]))
+            result.finer.append(_rounded(finer[j]))
+
+
+def _rounded(score: float) -> float:
+    return float(f"{score:.{_DIGITS}g}")
 
 
 def _by_deformation(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
@@ -192,31 +186,10 @@ def _by_deformation(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
     groups: dict[Any, list[Candidate]] = {}
     for candidate in candidates:
         model = candidate.model
-        params = model.get_params(deep=False)
-        ratio = float(f"{params.pop('manifold_penalty') / params.pop('ambient_penalty'):.12g}")
-        groups.setdefault((ratio, _label_key(params)), []).append(candidate)
+        ratio = float(f"{model.manifold_penalty / model.ambient_penalty:.12g}")
+        params = [getattr(model, name, None) for name in _LABEL_PARAMS]
+        groups.setdefault((ratio, repr(params)), []).append(candidate)
     return list(groups.values())
 
 
 _LABEL_PARAMS = ("fit_intercept", "class_weight", "loss", "hinge_width", "tol", "max_iter")
-
-
-def _label_key(params: dict[str, Any]) -> str:
-    return repr([(name, params.get(name)) for name in _LABEL_PARAMS])
-
-
-def _problem(task: Task, basis: Basis, graph: Graph, model: Any) -> Problem:
-    return Problem(
-        basis=basis,
-        graph=graph,
-        targets=task.targets.values,
-        weights=LabelWeights(
-            task.sample, task.targets.codes, model.make_class_weight(task.targets)
-        ),
-        loss=model.make_loss(),
-        ambient_penalty=float(model.ambient_penalty),
-        manifold_penalty=float(model.manifold_penalty),
-        fit_intercept=bool(model.fit_intercept),
-        tol=float(model.tol),
-        max_iter=int(model.max_iter),
-    )

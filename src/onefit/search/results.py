@@ -77,7 +77,11 @@ def choose(columns: Mapping[str, Any], name: str, rule: str) -> int:
     near = mean >= best - _TIE
     if rule == "one_standard_error":
         leader = int(np.flatnonzero(near)[np.argmax(finer[near])])
-        splits = [columns[key][leader] for key in columns if key.startswith("split") and key.endswith(f"_test_{name}")]
+        splits = [
+            columns[key][leader]
+            for key in columns
+            if key.startswith("split") and key.endswith(f"_test_{name}")
+        ]
         near = mean >= best - np.std(splits, ddof=1) / np.sqrt(len(splits))
         penalties = _ambient_penalties(columns["params"])
         near &= penalties == penalties[near].max()

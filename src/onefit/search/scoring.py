@@ -9,22 +9,16 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.metrics import check_scoring
+from sklearn.utils.metaestimators import available_if
 
 from onefit._typing import FloatArray, IntArray
 from onefit.estimators import ManifoldEstimator
-from onefit.targets import Targets
+from onefit.targets import Targets, class_codes
 
 __all__ = ["FoldScorer", "fold_scorer", "named_scorers"]
 
 #: Scores of many candidates at once: (truth, decisions of shape (a, m, q)) -> (a,).
 Quick = Callable[[Targets, IntArray, FloatArray], FloatArray]
-
-
-def class_codes(decisions: FloatArray) -> IntArray:
-    """Class numbers from decisions whose last axis runs over outputs."""
-    if decisions.shape[-1] == 1:
-        return (decisions[..., 0] > 0).astype(np.intp)
-    return decisions.argmax(axis=-1)
 
 
 def _accuracy(targets: Targets, labels: IntArray, decisions: FloatArray) -> FloatArray:
@@ -72,10 +66,9 @@ class _HeldOutClassifier(ClassifierMixin, _HeldOut):
     def decision_function(self, X: Any) -> FloatArray:
         return self.decisions[:, 0] if self.decisions.shape[1] == 1 else self.decisions
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "predict_proba" and hasattr(self.model, "proba_from_decisions"):
-            return lambda X: self.model.proba_from_decisions(self.decisions)
-        raise AttributeError(name)
+    @available_if(lambda self: hasattr(self.model, "log_proba_from_decisions"))
+    def predict_proba(self, X: Any) -> FloatArray:
+        return np.exp(self.model.log_proba_from_decisions(self.decisions))
 
 
 def named_scorers(estimator: Any, scoring: Any) -> dict[str, Any]:
@@ -132,7 +125,7 @@ class FoldScorer:
     ) -> dict[str, FloatArray]:
         rows = np.flatnonzero(self.targets.labelled)[labels]
         truth = self.model.predict_from_decisions(self.targets.values[labels])
-        X = self.X[rows] if not hasattr(self.X, "iloc") else self.X.iloc[rows]
+        X = self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
         scores = [scorer(self.stand_in(self.model, one), X, truth) for one in decisions]
         if isinstance(scores[0], Mapping):
             return {key: np.array([float(s[key]) for s in scores]) for key in scores[0]}

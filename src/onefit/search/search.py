@@ -4,39 +4,46 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
 
-from onefit._typing import FloatArray, Rows
-from onefit.assembly import shared_distances
+from onefit._typing import Rows
 from onefit.criteria import CRITERIA
 from onefit.criteria.common import Holdout
 from onefit.crossval import split_rows
-from onefit.folds import Fold, RepeatedSemiSupervisedKFold, SemiSupervisedKFold, check_folds
-from onefit.graphs import find_neighbors
-from onefit.kernels import median_squared_distance
+from onefit.estimators import ManifoldEstimator
+from onefit.folds import RepeatedSemiSupervisedKFold, SemiSupervisedKFold, check_folds
 from onefit.search.candidates import (
+    Job,
     KernelGroup,
     default_grid,
     group_candidates,
     list_candidates,
     paper_grid,
+    split_jobs,
     split_pipeline,
 )
 from onefit.search.checkpoint import Checkpoint, fingerprint
-from onefit.search.evaluate import CandidateResult, Geometry, Task, evaluate_group
+from onefit.search.evaluate import CandidateResult, Task, evaluate_group
+from onefit.search.geometry import Geometry, geometry_of, preprocess
+from onefit.search.memory import fit_to_memory
 from onefit.search.progress import progress_bar
-from onefit.search.results import cv_results, select
+from onefit.search.results import choose, cv_results
 from onefit.search.scoring import fold_scorer, named_scorers
-from onefit.validation import check_choice
+from onefit.targets import Targets
+from onefit.validation import check_choice, check_integer, check_number
 
 __all__ = ["ManifoldSearchCV"]
+
+#: Repeats of the default folds where they are nearly free.
+_REPEATS = 5
 
 
 class ManifoldSearchCV(GridSearchCV):
@@ -174,19 +181,19 @@ class ManifoldSearchCV(GridSearchCV):
         self
         """
         self._check_parameters()
-        upstream, final, _ = split_pipeline(self.estimator)
         start = time.perf_counter()
-        rows = _preprocessed(upstream, {}, final, X)
+        upstream, final, prefix = split_pipeline(self.estimator)
+        rows = preprocess(upstream, {}, X)
         targets, sample = final.read_labels(rows, y, sample_weight)
-        candidates = self._candidates(final, rows)
+        candidates = self._candidates(final, prefix, rows)
         groups = group_candidates(self.estimator, candidates)
-        groups = fit_to_memory(groups, rows.shape[0], self.memory_limit)
-        folds = check_folds(
-            split_rows(self._splitter(final, groups, targets), X, y, targets), targets.labelled
-        )
-        self.n_splits_ = len(folds)
-        self.n_groups_ = sum(len(group.graphs) for group in groups)
-        scorer = fold_scorer(self.estimator, self.scoring, labelled_model(final, targets), targets, X)
+        n_jobs = effective_n_jobs(self.n_jobs)
+        groups = fit_to_memory(groups, rows.shape[0], self.memory_limit, n_jobs)
+        splits = split_rows(self._splitter(final, targets), X, y, targets)
+        folds = check_folds(splits, targets.labelled)
+        model = clone(final)
+        model.read_shape(targets)
+        scorer = fold_scorer(self.estimator, self.scoring, model, targets, X)
         task = Task(
             targets,
             sample,
@@ -196,10 +203,13 @@ class ManifoldSearchCV(GridSearchCV):
             dict(self.criterion_params or {}),
             scorer,
         )
-        identity = self._identity(rows, targets, sample, folds, candidates)
-        geometries = Geometries(upstream, final, X, groups)
-        results = self._run(task, geometries, groups, identity)
-        self._conclude(candidates, results, scorer)
+        store = None
+        if self.checkpoint is not None:
+            store = Checkpoint(self.checkpoint, self._identity(rows, task, candidates))
+        results = self._run(task, groups, upstream, X, store, n_jobs)
+        self.n_splits_ = len(folds)
+        self.n_groups_ = sum(len(group.graphs) for group in groups)
+        self._conclude(candidates, results)
         self.search_time_ = time.perf_counter() - start
         if self.refit is not False:
             self._refit(X, y, sample_weight)
@@ -216,61 +226,132 @@ class ManifoldSearchCV(GridSearchCV):
         if self.memory_limit is not None:
             check_number("memory_limit", self.memory_limit)
 
-    def _candidates(self, final: ManifoldEstimator, rows: Rows) -> list[dict[str, Any]]:
-        prefix = split_pipeline(self.estimator)[2]
+    def _candidates(
+        self, final: ManifoldEstimator, prefix: str, rows: Rows
+    ) -> list[dict[str, Any]]:
         grid = self.param_grid
-        if grid is None:
-            grid = default_grid(final, median_squared_distance(rows))
-            grid = {prefix + name: values for name, values in grid.items()}
-        elif isinstance(grid, str):
-            check_choice("param_grid", grid, ("paper",))
-            grid = {prefix + name: values for name, values in paper_grid().items()}
+        if grid is None or isinstance(grid, str):
+            if grid is not None:
+                check_choice("param_grid", grid, ("paper",))
+            named = default_grid(final, rows) if grid is None else paper_grid()
+            grid = {prefix + name: values for name, values in named.items()}
         return list_candidates(grid, self.n_iter, self.random_state)
 
-    def _splitter(
-        self, final: ManifoldEstimator, groups: Sequence[KernelGroup], targets: Targets
-    ) -> Any:
+    def _splitter(self, final: ManifoldEstimator, targets: Targets) -> Any:
         if self.cv is not None:
             return self.cv
         t = min(10, int(targets.labelled.sum()))
-        is_cheap = self.holdout == "labels" and final.make_loss().is_quadratic
-        if is_cheap:
-            return RepeatedSemiSupervisedKFold(t, n_repeats=5, random_state=self.random_state)
+        if self.holdout == "labels" and final.make_loss().is_quadratic:
+            return RepeatedSemiSupervisedKFold(
+                t, n_repeats=_REPEATS, random_state=self.random_state
+            )
         return SemiSupervisedKFold(t, shuffle=True, random_state=self.random_state)
 
-    def _identity(
-        self,
-        rows: Rows,
-        targets: Targets,
-        sample: FloatArray,
-        folds: Sequence[Fold],
-        candidates: Sequence[Mapping[str, Any]],
-    ) -> str:
+    def _identity(self, rows: Rows, task: Task, candidates: Sequence[Mapping[str, Any]]) -> str:
         """What a checkpoint must agree on: data, folds, candidates, and how they are scored."""
-        if self.checkpoint is None:
-            return ""
         return fingerprint(
             [
                 rows,
-                targets.labelled,
-                targets.values,
-                sample,
-                [(fold.kept_rows, fold.test_rows) for fold in folds],
+                task.targets.labelled,
+                task.targets.values,
+                task.sample,
+                [(fold.kept_rows, fold.test_rows) for fold in task.folds],
                 list(candidates),
-                [self.criterion, self.holdout, self.criterion_params or {}, repr(self.scoring)],
-                repr(self.estimator),
+                [task.criterion, task.holdout, task.criterion_params],
+                [repr(self.scoring), repr(self.estimator)],
             ]
         )
 
     def _run(
-        self, task: Task, geometries: Geometries, groups: Sequence[KernelGroup], identity: str
+        self,
+        task: Task,
+        groups: Sequence[KernelGroup],
+        upstream: Pipeline | None,
+        X: Any,
+        store: Checkpoint | None,
+        n_jobs: int,
     ) -> list[CandidateResult]:
-        """Evaluate the groups that are not on disk yet, and gather all results by candidate."""
-        store = None if self.checkpoint is None else Checkpoint(self.checkpoint, identity)
-        finished = {} if store is None else store.finished()
-        results: list[CandidateResult] = []
-        n_jobs = effective_n_jobs(self.n_jobs)
-        jobs = split_groups(groups, n_jobs)
-        waiting = [job for job in jobs if any(key not in finished for key in job.keys())]
-        total = sum(job.n_candidates for job in jobs)
-        return results
+        """Evaluate what is not on disk yet; results of all candidates in order."""
+        done = {} if store is None else store.finished()
+        results = [CandidateResult(**stored) for group in done.values() for stored in group]
+        jobs = [job for job in split_jobs(groups, n_jobs) if job.key not in done]
+        total = sum(group.n_candidates for group in groups)
+        with progress_bar("candidates", total, enabled=self.verbose > 0) as bar:
+            bar.advance(len(results))
+            for key, part in _evaluated(task, jobs, upstream, X, n_jobs):
+                if store is not None:
+                    store.add(key, [vars(result) for result in part])
+                results += part
+                bar.advance(len(part))
+        return sorted(results, key=lambda result: result.index)
+
+    def _conclude(
+        self, candidates: Sequence[Mapping[str, Any]], results: Sequence[CandidateResult]
+    ) -> None:
+        """Tables, the choice, and whether it is certain."""
+        self.multimetric_ = set(results[0].scores) != {"score"}
+        self.scorer_ = named_scorers(self.estimator, self.scoring)
+        if not self.multimetric_:
+            self.scorer_ = self.scorer_["score"]
+        self.cv_results_ = cv_results(candidates, results)
+        self.certified_ = bool(np.all(self.cv_results_["error_bound"] == 0.0))
+        if self.multimetric_ and self.refit is False:
+            return
+        self.best_index_ = self._choose()
+        self.best_params_ = self.cv_results_["params"][self.best_index_]
+        if not callable(self.refit):
+            name = self.refit if self.multimetric_ else "score"
+            self.best_score_ = self.cv_results_[f"mean_test_{name}"][self.best_index_]
+
+    def _choose(self) -> int:
+        if callable(self.refit):
+            index = self.refit(self.cv_results_)
+            if not isinstance(index, Integral) or not 0 <= index < len(self.cv_results_["params"]):
+                raise ValueError(
+                    f"refit returned {index!r}; expected the index of a candidate, from 0 to "
+                    f"{len(self.cv_results_['params']) - 1}."
+                )
+            return int(index)
+        name = "score"
+        if self.multimetric_:
+            if not isinstance(self.refit, str) or f"mean_test_{self.refit}" not in self.cv_results_:
+                raise ValueError(
+                    f"refit={self.refit!r} with several scores; expected the name of the one to "
+                    "choose by, a callable, or False."
+                )
+            name = self.refit
+        return choose(self.cv_results_, name, self.selection)
+
+    def _refit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        start = time.perf_counter()
+        self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_)
+        fit_params = {}
+        if sample_weight is not None:
+            prefix = split_pipeline(self.estimator)[2]
+            fit_params = {f"{prefix}sample_weight": sample_weight}
+        self.best_estimator_.fit(X, y, **fit_params)
+        self.refit_time_ = time.perf_counter() - start
+        if hasattr(self.best_estimator_, "feature_names_in_"):
+            self.feature_names_in_ = self.best_estimator_.feature_names_in_
+
+
+def _evaluated(
+    task: Task, jobs: Sequence[Job], upstream: Pipeline | None, X: Any, n_jobs: int
+) -> Iterator[tuple[str, list[CandidateResult]]]:
+    """Results of the jobs as they come; jobs on the same rows share distances and neighbours."""
+    by_rows: dict[Any, list[Job]] = {}
+    for job in jobs:
+        by_rows.setdefault(repr(job.group.upstream_params), []).append(job)
+    for same in by_rows.values():
+        rows = preprocess(upstream, same[0].group.upstream_params, X)
+        geometry = geometry_of(rows, [job.group for job in same])
+        if n_jobs == 1:
+            for job in same:
+                yield _evaluate_job(task, geometry, job)
+        else:
+            parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+            yield from parallel(delayed(_evaluate_job)(task, geometry, job) for job in same)
+
+
+def _evaluate_job(task: Task, geometry: Geometry, job: Job) -> tuple[str, list[CandidateResult]]:
+    return job.key, evaluate_group(task, geometry, job.group)
