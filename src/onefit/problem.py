@@ -6,10 +6,9 @@ r"""One fit: the objective (1) on given rows, and its solution.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-
-import numpy as np
 
 from onefit._typing import FloatArray
 from onefit.basis import Basis, Deformed
@@ -85,7 +84,7 @@ class Problem:
         """The same problem with other penalties; of the same ratio, it shares the factorisation."""
         other = replace(self, ambient_penalty=ambient_penalty, manifold_penalty=manifold_penalty)
         ratios = [p.manifold_penalty / p.ambient_penalty for p in (self, other)]
-        if np.isclose(*ratios, rtol=1e-12, atol=0.0):
+        if math.isclose(*ratios, rel_tol=1e-11):
             other.__dict__["deformed"] = self.deformed
         return other
 

@@ -147,7 +147,7 @@ def split_jobs(groups: Sequence[KernelGroup], n_jobs: int) -> list[Job]:
 
 def group_candidates(estimator: Any, candidates: Iterable[Mapping[str, Any]]) -> list[KernelGroup]:
     """Group candidates by preprocessing, kernel and graph, in the order of first appearance."""
-    upstream, final, prefix = split_pipeline(estimator)
+    _, final, prefix = split_pipeline(estimator)
     tree: dict[Any, dict[Any, list[Candidate]]] = {}
     shared: dict[Any, tuple[dict[str, Any], KernelSettings, Any]] = {}
     graphs: dict[Any, GraphSettings] = {}

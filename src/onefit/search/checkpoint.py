@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -113,7 +113,7 @@ def fingerprint(parts: Iterable[Any]) -> str:
 
 def _update(digest: Any, part: Any) -> None:
     if sp.issparse(part):
-        csr = sp.csr_array(part)
+        csr = sp.csr_array(cast(Any, part))
         for array in (np.asarray(csr.shape), csr.indptr, csr.indices, csr.data):
             _update(digest, array)
     elif isinstance(part, np.ndarray) and part.dtype != object:

@@ -22,7 +22,8 @@ Quick = Callable[[Targets, IntArray, FloatArray], FloatArray]
 
 
 def _accuracy(targets: Targets, labels: IntArray, decisions: FloatArray) -> FloatArray:
-    return (class_codes(decisions) == targets.codes[labels]).mean(axis=1)
+    truth = class_codes(targets.values[labels])
+    return (class_codes(decisions) == truth).mean(axis=1)
 
 
 def _negative_squared_error(

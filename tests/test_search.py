@@ -1,0 +1,444 @@
+"""ManifoldSearchCV against scikit-learn's GridSearchCV and against cross_val_decisions."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from scipy.stats import loguniform
+from sklearn.base import clone
+from sklearn.datasets import load_wine, make_moons
+from sklearn.decomposition import PCA
+from sklearn.feature_selection import SelectKBest
+from sklearn.metrics import accuracy_score, f1_score, make_scorer, mean_squared_error
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from onefit import (
+    LapLogisticRegression,
+    LapRLSClassifier,
+    LapRLSRegressor,
+    LapSVC,
+    ManifoldSearchCV,
+    RepeatedSemiSupervisedKFold,
+    SemiSupervisedKFold,
+    cross_val_decisions,
+)
+
+GRID = {
+    "kernel_width": [0.1, 1.0],
+    "ambient_penalty": [1e-4, 1e-2],
+    "manifold_penalty": [0.0, 1.0, 100.0],
+    "graph_width": [0.05],
+}
+CV = SemiSupervisedKFold(4, shuffle=True, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def moons():
+    X, truth = make_moons(120, noise=0.2, random_state=0)
+    y = np.where(np.arange(120) % 4 == 0, truth, -1)
+    return X, y, truth
+
+
+@pytest.fixture(scope="module")
+def wine():
+    X, truth = load_wine(return_X_y=True)
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(len(truth)) < 0.25, truth, -1)
+    return StandardScaler().fit_transform(X), y, truth
+
+
+@pytest.fixture(scope="module")
+def waves():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (100, 2))
+    y = np.where(np.arange(100) % 4 == 0, np.sin(2 * X[:, 0]) + 0.1 * X[:, 1], np.nan)
+    return X, y
+
+
+def naive_scores(model, params, X, y, score, cv=CV, **options):
+    """Mean over folds of a score of cross_val_decisions, and the scores."""
+    held = cross_val_decisions(clone(model).set_params(**params), X, y, cv=cv, **options)
+    scores = [
+        score(y[rows], d) for rows, d in zip(held.fold_rows, held.fold_predictions, strict=True)
+    ]
+    return np.mean(scores), scores
+
+
+def accuracy(y, decisions):
+    predicted = decisions > 0 if decisions.ndim == 1 else decisions.argmax(axis=1)
+    return np.mean(predicted == y)
+
+
+class TestScores:
+    @pytest.mark.parametrize("model", [LapRLSClassifier(), LapSVC(), LapLogisticRegression()])
+    @pytest.mark.parametrize("holdout", ["labels", "points"])
+    @pytest.mark.parametrize("criterion", ["exact", "newton", "bif"])
+    def test_equal_those_of_single_candidates(self, moons, model, holdout, criterion):
+        X, y, _ = moons
+        search = ManifoldSearchCV(model, GRID, cv=CV, criterion=criterion, holdout=holdout)
+        search.fit(X, y)
+        for i, params in enumerate(search.cv_results_["params"]):
+            mean, scores = naive_scores(
+                model, params, X, y, accuracy, criterion=criterion, holdout=holdout
+            )
+            assert search.cv_results_["mean_test_score"][i] == pytest.approx(mean)
+            for j, score in enumerate(scores):
+                assert search.cv_results_[f"split{j}_test_score"][i] == pytest.approx(score)
+
+    def test_multi_class_and_weights(self, wine):
+        X, y, _ = wine
+        grid = {
+            "kernel_width": [5.0, 20.0],
+            "ambient_penalty": [1e-4, 1e-2],
+            "manifold_penalty": [1.0, 100.0],
+            "class_weight": [None, "balanced"],
+            "fit_intercept": [False, True],
+        }
+        search = ManifoldSearchCV(LapRLSClassifier(), grid, cv=CV).fit(X, y)
+        for i, params in enumerate(search.cv_results_["params"]):
+            mean, _ = naive_scores(LapRLSClassifier(), params, X, y, accuracy)
+            assert search.cv_results_["mean_test_score"][i] == pytest.approx(mean)
+
+    def test_regression(self, waves):
+        X, y = waves
+        search = ManifoldSearchCV(
+            LapRLSRegressor(), GRID, cv=CV, scoring="neg_mean_squared_error"
+        ).fit(X, y)
+        for i, params in enumerate(search.cv_results_["params"]):
+            mean, _ = naive_scores(
+                LapRLSRegressor(), params, X, y, lambda a, b: -mean_squared_error(a, b)
+            )
+            assert search.cv_results_["mean_test_score"][i] == pytest.approx(mean, rel=1e-8)
+
+    def test_points_held_out_equal_grid_search(self, moons):
+        """With a graph that does not depend on the rows kept, scikit-learn refits the same."""
+        X, y, _ = moons
+        grid = {k: v for k, v in GRID.items() if k != "manifold_penalty"}
+        grid["manifold_penalty"] = [0.0]
+        ours = ManifoldSearchCV(LapSVC(), grid, cv=CV, holdout="points").fit(X, y)
+        theirs = GridSearchCV(LapSVC(), grid, cv=CV).fit(X, y)
+        for key in theirs.cv_results_:
+            assert key in ours.cv_results_ or "time" in key
+        assert np.allclose(
+            ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
+        )
+        assert ours.best_score_ == pytest.approx(theirs.best_score_)
+
+    def test_repeated_folds(self, moons):
+        X, y, _ = moons
+        cv = RepeatedSemiSupervisedKFold(3, n_repeats=2, random_state=1)
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=cv).fit(X, y)
+        assert search.n_splits_ == 6
+        mean, _ = naive_scores(LapRLSClassifier(), search.best_params_, X, y, accuracy, cv=cv)
+        assert search.best_score_ == pytest.approx(mean)
+
+
+class TestScoring:
+    @pytest.mark.parametrize("scoring", ["roc_auc", "f1", "balanced_accuracy", "accuracy"])
+    def test_any_scorer(self, moons, scoring):
+        X, y, _ = moons
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, scoring=scoring).fit(X, y)
+        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+    def test_accuracy_by_name_and_by_scorer_agree(self, moons):
+        X, y, _ = moons
+        quick = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, scoring="accuracy").fit(X, y)
+        slow = ManifoldSearchCV(
+            LapRLSClassifier(), GRID, cv=CV, scoring=make_scorer(accuracy_score)
+        ).fit(X, y)
+        assert np.allclose(
+            quick.cv_results_["mean_test_score"], slow.cv_results_["mean_test_score"]
+        )
+
+    def test_probabilities(self, moons):
+        X, y, _ = moons
+        search = ManifoldSearchCV(LapLogisticRegression(), GRID, cv=CV, scoring="neg_log_loss")
+        assert search.fit(X, y).best_score_ < 0
+
+    def test_several(self, moons):
+        X, y, _ = moons
+        search = ManifoldSearchCV(
+            LapRLSClassifier(), GRID, cv=CV, scoring=["accuracy", "f1"], refit="f1"
+        ).fit(X, y)
+        results = search.cv_results_
+        assert {"mean_test_accuracy", "rank_test_f1", "split0_test_f1"} <= set(results)
+        assert search.best_score_ == results["mean_test_f1"].max()
+        with pytest.raises(ValueError, match="refit=True with several scores"):
+            ManifoldSearchCV(LapRLSClassifier(), GRID, scoring=["accuracy", "f1"]).fit(X, y)
+
+    def test_callables(self, moons):
+        X, y, _ = moons
+
+        def both(model, X, y):
+            predicted = model.predict(X)
+            return {"a": accuracy_score(y, predicted), "f": f1_score(y, predicted)}
+
+        search = ManifoldSearchCV(
+            LapRLSClassifier(), GRID, cv=CV, scoring=both, refit=lambda results: 3
+        ).fit(X, y)
+        assert search.best_index_ == 3
+        assert "mean_test_f" in search.cv_results_
+
+
+class TestChoice:
+    def test_ties_go_to_the_smaller_loss(self, moons):
+        X, y, _ = moons
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV).fit(X, y)
+        mean, finer = (search.cv_results_[f"mean_test_{k}"] for k in ("score", "finer"))
+        tied = mean == mean.max()
+        assert search.best_index_ == np.flatnonzero(tied)[finer[tied].argmax()]
+        assert search.certified_
+
+    def test_one_standard_error(self, moons):
+        X, y, _ = moons
+        best = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV).fit(X, y)
+        cautious = ManifoldSearchCV(
+            LapRLSClassifier(), GRID, cv=CV, selection="one_standard_error"
+        ).fit(X, y)
+        assert cautious.best_params_["ambient_penalty"] >= best.best_params_["ambient_penalty"]
+
+    def test_approximations_are_not_certified(self, moons):
+        X, y, _ = moons
+        assert not ManifoldSearchCV(LapSVC(), GRID, cv=CV, criterion="newton").fit(X, y).certified_
+        assert (
+            ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, criterion="newton")
+            .fit(X, y)
+            .certified_
+        )
+
+
+class TestDropIn:
+    def test_predicts_like_its_best_estimator(self, moons):
+        X, y, truth = moons
+        search = ManifoldSearchCV(LapLogisticRegression(), GRID, cv=CV).fit(X, y)
+        best = LapLogisticRegression(**search.best_params_).fit(X, y)
+        assert np.array_equal(search.predict(X), best.predict(X))
+        assert np.allclose(search.decision_function(X), best.decision_function(X))
+        assert np.allclose(search.predict_proba(X), best.predict_proba(X))
+        assert search.score(X, truth) == pytest.approx(best.score(X, truth))
+        assert np.array_equal(search.classes_, [0, 1])
+        assert search.n_features_in_ == 2
+
+    def test_clone_pickle_repr(self, moons):
+        X, y, _ = moons
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV)
+        fitted = pickle.loads(pickle.dumps(clone(search).fit(X, y)))
+        assert np.array_equal(fitted.predict(X), search.fit(X, y).predict(X))
+        assert "ManifoldSearchCV" in fitted._repr_html_()
+
+    def test_pipeline_inside(self, wine):
+        X, y, truth = wine
+        pipeline = Pipeline(
+            [("scale", StandardScaler()), ("pca", PCA()), ("lap", LapRLSClassifier())]
+        )
+        grid = {"pca__n_components": [2, 5], "lap__ambient_penalty": [1e-4, 1e-2]}
+        search = ManifoldSearchCV(pipeline, grid, cv=CV).fit(X, y)
+        Z = make_pipeline(StandardScaler(), PCA(2)).fit_transform(X)
+        mean, _ = naive_scores(LapRLSClassifier(), {"ambient_penalty": 1e-4}, Z, y, accuracy)
+        index = search.cv_results_["params"].index(
+            {"lap__ambient_penalty": 1e-4, "pca__n_components": 2}
+        )
+        assert search.cv_results_["mean_test_score"][index] == pytest.approx(mean)
+        assert np.mean(search.predict(X) == truth) > 0.9
+
+    def test_pipeline_outside(self, wine):
+        X, y, truth = wine
+        model = make_pipeline(StandardScaler(), ManifoldSearchCV(LapRLSClassifier(), cv=CV))
+        assert np.mean(model.fit(X, y).predict(X) == truth) > 0.9
+
+    def test_steps_that_need_labels_are_refused(self, wine):
+        X, y, _ = wine
+        pipeline = make_pipeline(SelectKBest(k=3), LapRLSClassifier())
+        with pytest.raises(ValueError, match="do not need y"):
+            ManifoldSearchCV(pipeline, {"laprlsclassifier__ambient_penalty": [1.0]}).fit(X, y)
+
+    def test_nested_cross_validation(self, moons):
+        X, y, _ = moons
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=3)
+        assert cross_val_score(search, X, y, cv=CV).mean() > 0.7
+
+    def test_sample_weight(self, moons):
+        X, y, _ = moons
+        weight = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV).fit(X, y, sample_weight=weight)
+        mean, _ = naive_scores(
+            LapRLSClassifier(), search.best_params_, X, y, accuracy, sample_weight=weight
+        )
+        assert search.best_score_ == pytest.approx(mean)
+        best = LapRLSClassifier(**search.best_params_).fit(X, y, weight)
+        assert np.allclose(search.decision_function(X), best.decision_function(X))
+
+
+class TestCandidates:
+    def test_default_grid_is_good(self, moons):
+        X, y, truth = moons
+        search = ManifoldSearchCV(LapRLSClassifier(), random_state=0).fit(X, y)
+        assert np.mean(search.predict(X) == truth) > 0.9
+
+    def test_paper_grid(self):
+        from onefit.search.candidates import list_candidates, paper_grid
+
+        assert len(list_candidates(paper_grid(), None, None)) == 13_365
+
+    def test_random(self, moons):
+        X, y, _ = moons
+        grid = {"ambient_penalty": loguniform(1e-6, 1e2), "kernel_width": [0.1, 1.0]}
+        search = ManifoldSearchCV(LapRLSClassifier(), grid, n_iter=7, cv=CV, random_state=0).fit(
+            X, y
+        )
+        assert len(search.cv_results_["params"]) == 7
+        again = ManifoldSearchCV(LapRLSClassifier(), grid, n_iter=7, cv=CV, random_state=0).fit(
+            X, y
+        )
+        assert again.best_params_ == search.best_params_
+        with pytest.raises(ValueError, match="n_iter"):
+            ManifoldSearchCV(LapRLSClassifier(), grid, cv=CV).fit(X, y)
+
+    def test_list_of_grids(self, moons):
+        X, y, _ = moons
+        grid = [{"kernel": ["linear"]}, {"kernel": ["gaussian"], "kernel_width": [0.1, 1.0]}]
+        search = ManifoldSearchCV(LapRLSClassifier(), grid, cv=CV).fit(X, y)
+        assert search.cv_results_["param_kernel_width"].mask.tolist() == [True, False, False]
+        assert search.n_groups_ == 3
+
+    def test_neighbours_and_laplacians(self, moons):
+        X, y, _ = moons
+        grid = {
+            "n_neighbors": [2, 4, 8],
+            "laplacian": ["unnormalized", "normalized"],
+            "graph_weights": ["heat", "binary"],
+            "manifold_penalty": [100.0],
+        }
+        search = ManifoldSearchCV(LapRLSClassifier(), grid, cv=CV).fit(X, y)
+        for i, params in enumerate(search.cv_results_["params"]):
+            mean, _ = naive_scores(LapRLSClassifier(), params, X, y, accuracy)
+            assert search.cv_results_["mean_test_score"][i] == pytest.approx(mean)
+
+
+class TestParallel:
+    def test_same_results(self, moons):
+        X, y, _ = moons
+        one = ManifoldSearchCV(LapSVC(), GRID, cv=CV).fit(X, y)
+        two = ManifoldSearchCV(LapSVC(), GRID, cv=CV, n_jobs=2).fit(X, y)
+        for key, column in one.cv_results_.items():
+            if "time" not in key:
+                np.testing.assert_array_equal(column, two.cv_results_[key])
+
+
+class TestCheckpoint:
+    def test_second_run_computes_nothing(self, moons, tmp_path, monkeypatch):
+        X, y, _ = moons
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, checkpoint=tmp_path / "c")
+        first = search.fit(X, y).cv_results_
+        monkeypatch.setattr(
+            "onefit.search.search.evaluate_group", lambda *a: pytest.fail("computed again")
+        )
+        again = clone(search).fit(X, y).cv_results_
+        for key in first:
+            np.testing.assert_array_equal(first[key], again[key])
+
+    def test_other_data_are_refused(self, moons, tmp_path):
+        X, y, _ = moons
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, checkpoint=tmp_path / "c")
+        search.fit(X, y)
+        with pytest.raises(ValueError, match="holds another search"):
+            search.fit(X + 1e-9, y)
+
+    @pytest.mark.parametrize("cut", [1, 7, 40])
+    def test_damage_costs_only_what_it_hit(self, moons, tmp_path, cut):
+        X, y, _ = moons
+        path = tmp_path / "c"
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, checkpoint=path)
+        first = search.fit(X, y).cv_results_["mean_test_score"]
+        path.write_bytes(path.read_bytes()[:-cut])
+        assert np.array_equal(search.fit(X, y).cv_results_["mean_test_score"], first)
+
+    def test_killed_and_resumed(self, moons, tmp_path):
+        X, y, _ = moons
+        script = textwrap.dedent(
+            """
+            import os, signal, sys
+            import numpy as np
+            from sklearn.datasets import make_moons
+            import onefit.search.search as module
+            from onefit import LapRLSClassifier, ManifoldSearchCV, SemiSupervisedKFold
+
+            X, truth = make_moons(120, noise=0.2, random_state=0)
+            y = np.where(np.arange(120) % 4 == 0, truth, -1)
+            grid = {"kernel_width": [0.1, 1.0, 10.0], "ambient_penalty": [1e-4, 1e-2]}
+            left = int(sys.argv[2])
+            evaluate = module.evaluate_group
+
+            def dying(*arguments):
+                global left
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                left -= 1
+                return evaluate(*arguments)
+
+            module.evaluate_group = dying
+            cv = SemiSupervisedKFold(4, shuffle=True, random_state=0)
+            search = ManifoldSearchCV(LapRLSClassifier(), grid, cv=cv, checkpoint=sys.argv[1])
+            search.fit(X, y)
+            print(search.cv_results_["mean_test_score"].tolist(), left)
+            """
+        )
+
+        def run(path, groups):
+            return subprocess.run(
+                [sys.executable, "-c", script, str(path), str(groups)],
+                capture_output=True,
+                text=True,
+                check=False,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            )
+
+        whole = run(tmp_path / "whole", 99)
+        assert run(tmp_path / "c", 2).returncode == -signal.SIGKILL
+        resumed = run(tmp_path / "c", 99)
+        assert resumed.stdout.split("]")[0] == whole.stdout.split("]")[0]
+        assert resumed.stdout.split()[-1] == "98"  # one group was left to do
+
+
+class TestMemory:
+    def test_switches_to_nystrom(self, moons):
+        X, y, _ = moons
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, memory_limit=3e5)
+        with pytest.warns(UserWarning, match="using n_components"):
+            search.fit(X, y)
+
+    def test_too_little(self, moons):
+        X, y, _ = moons
+        with pytest.raises(MemoryError, match="memory_limit"):
+            ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, memory_limit=100).fit(X, y)
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        "params, message",
+        [
+            ({"criterion": "fast"}, "criterion='fast'"),
+            ({"holdout": "rows"}, "holdout='rows'"),
+            ({"selection": "median"}, "selection='median'"),
+            ({"param_grid": "papers"}, "param_grid='papers'"),
+            ({"param_grid": {"gamma": [1]}}, "Invalid parameter 'gamma'"),
+            ({"param_grid": {"kernel_width": [-1.0]}}, "kernel_width=-1.0"),
+        ],
+    )
+    def test_bad_parameters(self, moons, params, message):
+        X, y, _ = moons
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV).set_params(**params)
+        with pytest.raises(ValueError, match=message):
+            search.fit(X, y)
+
+    def test_other_estimators(self, moons):
+        X, y, _ = moons
+        with pytest.raises(TypeError, match="expected LapRLSRegressor"):
+            ManifoldSearchCV(StandardScaler(), {}).fit(X, y)
