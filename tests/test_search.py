@@ -360,8 +360,7 @@ class TestCheckpoint:
         path.write_bytes(path.read_bytes()[:-cut])
         assert np.array_equal(search.fit(X, y).cv_results_["mean_test_score"], first)
 
-    def test_killed_and_resumed(self, moons, tmp_path):
-        X, y, _ = moons
+    def test_killed_and_resumed(self, tmp_path):
         script = textwrap.dedent(
             """
             import os, signal, sys
