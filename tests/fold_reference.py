@@ -82,6 +82,17 @@ def inside(W, rows):
     return member[:, None] * W * member
 
 
+def deal(codes, t, seed=0):
+    """(train, test) of t folds; labelled rows (codes >= 0, by class) and others are dealt apart."""
+    rng = np.random.RandomState(seed)
+    rows = rng.permutation(len(codes))
+    labelled = rows[codes[rows] >= 0]
+    labelled = labelled[np.argsort(codes[labelled], kind="stable")]
+    others = rows[codes[rows] < 0]
+    tests = [np.sort([*labelled[i::t], *others[i::t]]) for i in range(t)]
+    return [(np.setdiff1d(rows, test), test) for test in tests]
+
+
 def shares(weights, rows):
     """Weights that are zero off ``rows`` and sum to one."""
     kept = np.zeros(len(weights))
@@ -91,7 +102,7 @@ def shares(weights, rows):
 
 @dataclass(frozen=True)
 class Objective:
-    """J above: ``y`` and ``v`` on all N rows, ``v`` zero where there is no label."""
+    """J above: ``y`` and ``v`` on all N rows; ``v`` is zero, ``y`` any number, without label."""
 
     K: np.ndarray
     y: np.ndarray
@@ -118,17 +129,16 @@ class Objective:
 
     def gradient_and_hessian(self, B, P, w):
         f = B @ w
-        y = np.where(self.v > 0, self.y, 0.0)
-        g = B.T @ (self.v * self.loss.slope(y, f)) + 2 * P @ w
-        H = (B.T * (self.v * self.loss.curvature(y, f))) @ B + 2 * P
+        g = B.T @ (self.v * self.loss.slope(self.y, f)) + 2 * P @ w
+        H = (B.T * (self.v * self.loss.curvature(self.y, f))) @ B + 2 * P
         return g, H
 
     def slope_along(self, B, P, w, d):
         """t -> dJ(w + t d)/dt."""
-        f, change, y = B @ w, B @ d, np.where(self.v > 0, self.y, 0.0)
+        f, change = B @ w, B @ d
 
         def slope(t):
-            label_part = (self.v * self.loss.slope(y, f + t * change)) @ change
+            label_part = (self.v * self.loss.slope(self.y, f + t * change)) @ change
             return label_part + 2 * d @ P @ (w + t * d)
 
         return slope
@@ -153,12 +163,11 @@ def minimize(objective):
     w = np.zeros(B.shape[1])
     for _ in range(400):
         g, H = objective.gradient_and_hessian(B, P, w)
-        if objective.intercept:  # the hinge may have no curvature to hold the intercept
-            H[-1, -1] += 1e-10
+        if objective.intercept and H[-1, -1] <= 1e-12:  # no curvature holds the intercept
+            H[-1, -1] += 1e-6
         d = -np.linalg.solve(H, g)
-        t = _step(objective.slope_along(B, P, w, d))
-        w = w + t * d
-        if np.abs(B @ d).max() <= 1e-13 * max(1.0, np.abs(B @ w).max()):
+        w = w + _step(objective.slope_along(B, P, w, d)) * d
+        if -g @ d <= 1e-27 or np.abs(B @ d).max() <= 1e-11 * max(1.0, np.abs(B @ w).max()):
             break
     else:
         raise AssertionError("the reference did not converge")
@@ -166,7 +175,7 @@ def minimize(objective):
 
 
 def _step(slope):
-    if slope(1.0) <= 1e-9 * abs(slope(0.0)):
+    if slope(1.0) <= 1e-6 * abs(slope(0.0)):
         return 1.0
     return brentq(slope, 0.0, 1.0, xtol=1e-15) if slope(0.0) < 0 else 0.0
 
@@ -203,7 +212,7 @@ def optimal_intercepts(objective, kernel_values, reach=1e3):
 
 @dataclass(frozen=True)
 class Data:
-    """One semi-supervised problem in dense matrices: ``weights`` is zero off the labels."""
+    """One semi-supervised problem in dense matrices; ``weights`` is zero off the labels."""
 
     K: np.ndarray
     W: np.ndarray
@@ -227,8 +236,8 @@ class Data:
 
     def full(self):
         """All labels, all edges."""
-        rows = np.arange(self.n)
-        return self.objective(shares(self.weights, rows), self.manifold / self.n**2 * self.lap(self.W))
+        v = shares(self.weights, np.arange(self.n))
+        return self.objective(v, self.manifold / self.n**2 * self.lap(self.W))
 
     def without(self, kept, holdout):
         """The objective of a fold that trains on the rows ``kept``."""

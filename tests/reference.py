@@ -32,7 +32,7 @@ from sklearn.datasets import load_svmlight_file
 
 
 def squared_distances(X, Y):
-    return np.array([[((x - y) ** 2).sum() for y in Y] for x in X]).reshape(len(X), len(Y))
+    return np.array([((x - Y) ** 2).sum(axis=1) for x in X])
 
 
 def gaussian_kernel(X, Y, sigma):
@@ -156,25 +156,18 @@ class Objective:
         smooth = g @ self.L @ g
         return self.v @ self.loss(self.y, f) + self.gamma_A * (alpha @ g) + self.scale * smooth
 
-    def relative_gradient(self, K, alpha, b=0.0):
-        """Norm of the gradient of J in the RKHS, as a share of the norms of its three terms.
+    def gradient(self, K, alpha, b=0.0):
+        """Norm of the gradient of J in the RKHS (and in b, where f has an intercept).
 
-        The gradient is the function with kernel weights v loss' + 2 gamma_A alpha + 2 gamma_I/N^2
-        L g. With an intercept, the derivative in b joins in as a share of sum_i v_i |loss'_i|.
+        The gradient in the RKHS is the function with the kernel weights
+        v loss' + 2 gamma_A alpha + 2 gamma_I / N^2 L g.
         """
         g = K @ alpha
         slope = self.v * self.loss.first(self.y, g[self.labelled] + b)
-        on_rows = np.zeros(len(g))
-        on_rows[self.labelled] = slope
-        terms = [on_rows, 2.0 * self.gamma_A * alpha, 2.0 * self.scale * (self.L @ g)]
-
-        def norm(weights):
-            return np.sqrt(max(weights @ K @ weights, 0.0))
-
-        share = norm(sum(terms)) / sum(norm(term) for term in terms)
-        if self.intercept and np.any(slope):
-            share += abs(slope.sum()) / np.abs(slope).sum()
-        return share
+        weights = 2.0 * self.gamma_A * alpha + 2.0 * self.scale * (self.L @ g)
+        weights[self.labelled] += slope
+        squared = weights @ K @ weights + (slope.sum() ** 2 if self.intercept else 0.0)
+        return np.sqrt(max(squared, 0.0))
 
 
 def features(K):
@@ -198,10 +191,10 @@ def minimize_with_intercept(objective, B):
     w = problem.start()
     for _ in range(1000):
         gradient = problem.gradient(w)
-        direction = problem.newton_direction(w, gradient)
+        direction = -scipy.linalg.solve(problem.hessian(w), gradient, assume_a="pos")
         f, change = B @ w[:-1] + w[-1], B @ direction[:-1] + direction[-1]
-        if np.abs(change).max() <= 1e-12 * np.abs(f).max():
-            return f, w[-1]
+        if np.abs(change).max() <= 1e-10 * np.abs(f).max():
+            return f + change, w[-1] + direction[-1]
         w = w + _backtrack(problem, w, direction, gradient @ direction) * direction
     raise AssertionError("the reference did not converge")
 
@@ -229,10 +222,10 @@ class _InFeatures:
             self.penalty[-1, -1] = 1.0  # decouples b, and keeps it at 0
 
     def start(self):
-        """The optimum for the square loss: two steps of Newton's method from zero."""
-        objective = self.objective
-        H = 2.0 * (self.labelled.T * objective.v) @ self.labelled + 2.0 * self.penalty
-        return _solve(H, 2.0 * self.labelled.T @ (objective.v * objective.y))
+        """The optimum for the square loss."""
+        v, y = self.objective.v, self.objective.y
+        H = (self.labelled.T * v) @ self.labelled + self.penalty
+        return scipy.linalg.solve(H, self.labelled.T @ (v * y), assume_a="pos")
 
     def value(self, w):
         objective = self.objective
@@ -243,16 +236,54 @@ class _InFeatures:
         slope = objective.v * objective.loss.first(objective.y, self.labelled @ w)
         return self.labelled.T @ slope + 2.0 * self.penalty @ w
 
-    def newton_direction(self, w, gradient):
+    def hessian(self, w):
         objective = self.objective
         curvature = objective.v * objective.loss.second(objective.y, self.labelled @ w)
         H = (self.labelled.T * curvature) @ self.labelled + 2.0 * self.penalty
         if objective.intercept:
-            H[-1, -1] += 1e-8 * objective.v.sum()  # where no label has curvature, b has none
-        return -_solve(H, gradient)
+            H[-1, -1] += 1e-8  # where no label has curvature, b has none
+        return H
 
 
-def _solve(H, right):
-    factor = scipy.linalg.cho_factor(H)
-    solution = scipy.linalg.cho_solve(factor, right)
-    return solution + scipy.linalg.cho_solve(factor, right - H @ solution)
+# --- data ---------------------------------------------------------------------------------------
+
+
+def real_data(name, n_rows, seed=0):
+    """Rows of a file of the directory ONEFIT_DATA: standardised columns, drawn at random.
+
+    Columns that are constant over the file are 0. Skips the test where there is no such directory.
+    """
+    directory = os.environ.get("ONEFIT_DATA")
+    if not directory:
+        pytest.skip("needs the real data sets: set ONEFIT_DATA to their directory")
+    X, y = _read_real_data(Path(directory) / f"{name}.xz")
+    return _sample(X, y, n_rows, seed)
+
+
+def bundled_data(load, n_rows, seed=0):
+    """The same of a data set that scikit-learn ships, given by its loader."""
+    X, y = load(return_X_y=True)
+    return _sample(X, y.astype(float), n_rows, seed)
+
+
+def choose_labels(y, n_labelled, seed=0):
+    """Sorted random row numbers, with at least two targets on either side of the mean."""
+    rng = np.random.default_rng(seed)
+    while True:
+        rows = np.sort(rng.choice(len(y), n_labelled, replace=False))
+        _, counts = np.unique(y[rows] > np.mean(y), return_counts=True)
+        if len(counts) == 2 and counts.min() > 1:
+            return rows
+
+
+@cache
+def _read_real_data(path):
+    X, y = load_svmlight_file(io.BytesIO(lzma.decompress(path.read_bytes())))
+    return X.toarray(), y
+
+
+def _sample(X, y, n_rows, seed):
+    spread = X.std(axis=0)
+    X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    rows = np.random.default_rng(seed).choice(len(X), n_rows, replace=False)
+    return X[rows], y[rows]

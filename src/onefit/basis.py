@@ -46,6 +46,10 @@ __all__ = [
 ]
 
 
+#: Kernels that vary by less than this factor lose digits in products with a Laplacian.
+_ALMOST_CONSTANT = 0.5
+
+
 class Deformed(Protocol):
     """The deformed kernel of one ratio r, factored: solve many."""
 
@@ -178,13 +182,25 @@ class KernelBasis:
         order = np.concatenate([np.flatnonzero(unlabelled), self.labelled])
         # (L K) in C order is (K L) in Fortran order: LAPACK factors I + r K L in this buffer, its
         # columns permuted so that the labelled ones come last.
-        D = self.laplacian[order] @ self.kernel
+        D = self._laplacian_times_kernel(order)
         D *= ratio
         D[np.arange(n), order] += 1.0
         lu, pivots, info = sl.lapack.dgetrf(D.T, overwrite_a=1)
         if info != 0:  # pragma: no cover - I + rKL has eigenvalues >= 1 for any PSD kernel
             raise np.linalg.LinAlgError("I + r K L is singular: the kernel is not PSD.")
         return _DeformedKernel(self, order, lu, pivots)
+
+    def _laplacian_times_kernel(self, order: IntArray) -> FloatArray:
+        """The product L K with its rows in this order.
+
+        Very wide kernels are almost constant, and constants are what the Laplacian takes to zero:
+        rounding of the constant part would act as a penalty on it. It is taken out first.
+        """
+        L, K = self.laplacian[order], self.kernel
+        is_almost_constant = K[0].min() > _ALMOST_CONSTANT * K[0].max()
+        if not is_almost_constant or np.abs(L.sum(axis=1)).max() > 1e-12 * np.abs(L.data).max():
+            return L @ K
+        return L @ (K - K.mean(axis=0))
 
     def dual_coefficients(self, coef: FloatArray) -> tuple[IntArray, FloatArray]:
         rows = np.flatnonzero(np.any(coef != 0.0, axis=1))

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import brentq
 
 from onefit._typing import FloatArray, IntArray
 from onefit.folds import Fold
 from onefit.problem import Fit, Problem
+from onefit.solvers.intercept import optimal_intercept
 from onefit.solvers.labels import LabelState, evaluate
 from onefit.solvers.points import FoldColumn, FoldsState, FoldSystems
 
@@ -77,35 +77,13 @@ def _certified_labels(
     """
     G = problem.gram
     if problem.fit_intercept:
-        b = optimal_intercept(problem, y, v, state.values - state.intercept, state.intercept)
+        b = optimal_intercept(problem.loss, y, v, state.values - state.intercept, state.intercept)
         moved = evaluate(G, y, v, problem.loss, state.beta, b)
         state = LabelState(moved.beta, b, moved.values, moved.slope, moved.curvature, state.n_steps)
     bound = 0.5 * np.sqrt(np.maximum(np.diagonal(G), 0.0)) * state.gradient_norm(G)
     if problem.fit_intercept:
         bound = bound + bound[v > 0.0].max()
     return state, bound
-
-
-def optimal_intercept(
-    problem: Problem, y: FloatArray, v: FloatArray, kernel_values: FloatArray, near: float
-) -> float:
-    """Zero of the intercept's slope, sum_i v_i loss'(y_i, f_i + b), closest to hand."""
-
-    def slope(b: float) -> float:
-        return float(v @ problem.loss.derivative(y, kernel_values + b))
-
-    if slope(near) == 0.0:
-        return near
-    step = 1e-8
-    low = high = near
-    while slope(low) > 0.0 and step < 1e12:
-        low, step = near - step, 4.0 * step
-    step = 1e-8
-    while slope(high) < 0.0 and step < 1e12:
-        high, step = near + step, 4.0 * step
-    if slope(low) * slope(high) > 0.0:  # one class only: no finite optimum
-        return near
-    return float(brentq(slope, low, high, xtol=1e-14))
 
 
 def full_solution(fit: Fit, n_folds: int) -> FoldsState:
@@ -175,7 +153,7 @@ def _certified_points(
     if problem.fit_intercept:
         labelled = state.kernel_values[systems.labelled]
         b = [
-            optimal_intercept(problem, c.y, c.v, labelled[:, j], float(state.intercept[j]))
+            optimal_intercept(problem.loss, c.y, c.v, labelled[:, j], float(state.intercept[j]))
             for j, c in enumerate(systems.columns)
         ]
         state = FoldsState(state.coef, state.kernel_values, np.array(b))

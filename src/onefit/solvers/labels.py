@@ -20,6 +20,7 @@ import scipy.linalg as sl
 from onefit._typing import FloatArray
 from onefit.losses import Loss, Square
 from onefit.solvers.correction import label_response
+from onefit.solvers.intercept import optimal_intercept
 from onefit.solvers.line_search import RestrictedObjective, minimize_along_line
 
 __all__ = [
@@ -33,6 +34,10 @@ __all__ = [
     "solve_square",
     "square_weights",
 ]
+
+
+#: Moves of the intercept below this share of it are rounding.
+_NO_STEP = 1e-12
 
 
 @dataclass(frozen=True)
@@ -82,11 +87,6 @@ def newton_direction(
     """
     total = -float(state.beta.sum()) if fit_intercept else None
     delta, delta_b = label_response(G, state.curvature, -state.residual, total)
-    if fit_intercept and not np.any(state.curvature > 0.0):
-        # The intercept alone is undetermined: follow its slope, if it has any.
-        pull = float(state.slope.sum())
-        is_flat = abs(pull) <= 1e-12 * float(np.abs(state.slope).sum())
-        delta_b = 0.0 if is_flat else -float(np.sign(pull))
     return delta, delta_b
 
 
@@ -99,6 +99,13 @@ def damped_step(
     fit_intercept: bool,
 ) -> tuple[LabelState, float]:
     """One Newton step with exact line search; also the largest change of a fitted value."""
+    if fit_intercept and not np.any(state.curvature > 0.0):
+        # Newton's equations leave the intercept open: settle it first, by itself.
+        b = state.intercept
+        step_b = optimal_intercept(loss, y, v, state.values - b, b) - b
+        if abs(step_b) > _NO_STEP * max(1.0, abs(b)):
+            moved = evaluate(G, y, v, loss, state.beta, b + step_b)
+            return replace(moved, n_steps=state.n_steps + 1), abs(step_b)
     delta, delta_b = newton_direction(G, state, fit_intercept)
     kernel_change = G @ delta
     change = kernel_change + delta_b

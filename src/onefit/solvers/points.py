@@ -24,6 +24,7 @@ from onefit.basis import Basis, Deformed
 from onefit.losses import Loss
 from onefit.solvers.correction import label_correction
 from onefit.solvers.hessian import FullHessian, solve_bordered
+from onefit.solvers.intercept import optimal_intercept
 from onefit.solvers.line_search import RestrictedObjective, minimize_along_line
 
 __all__ = ["FoldColumn", "FoldSystems", "FoldsState", "minimize_folds"]
@@ -135,17 +136,21 @@ class FoldSystems:
         ones[self.labelled] = F
         coef, values, first = system.solve(-gradient)
         coef_one, values_one, second = system.solve(self.basis.representer(ones))
-        b = np.array(
-            [
-                solve_bordered(
+        b = np.zeros(len(self.columns))
+        for j, column in enumerate(self.columns):
+            if np.any(F[:, j] > 0.0):
+                b[j] = solve_bordered(
                     values[self.labelled, j][:, None],
                     values_one[self.labelled, j],
                     F[:, j],
                     -gradient_b[[j]],
                 )[0]
-                for j in range(len(self.columns))
-            ]
-        )
+                continue
+            # Newton's equations leave the intercept open: settle it first, by itself.
+            at, now = state.kernel_values[self.labelled, j], float(state.intercept[j])
+            b[j] = optimal_intercept(self.loss, column.y, column.v, at, now) - now
+            if b[j] != 0.0:
+                coef[:, j], values[:, j] = 0.0, 0.0
         moved = FoldsState(coef - coef_one * b, values - values_one * b, b)
         return moved, first + second
 
