@@ -8,7 +8,13 @@ from sklearn.datasets import load_breast_cancer
 
 import reference
 from onefit import LapLogisticRegression, LapRLSClassifier, LapRLSRegressor, LapSVC
-from onefit.basis import KernelBasis, pivoted_cholesky, spectral_basis
+from onefit.basis import (
+    KernelBasis,
+    factor_kernel,
+    factor_nystrom,
+    pivoted_cholesky,
+    plane_basis,
+)
 from onefit.kernels import Kernel
 from onefit.landmarks import LANDMARK_RULES, randomly_pivoted_cholesky, uniform
 
@@ -33,11 +39,19 @@ def kernel_basis(K, L, labelled):
     return KernelBasis(K, L, labelled)
 
 
-def exact_spectral_basis(K, L, labelled):
-    return spectral_basis(K.copy(), np.arange(len(K)), L, labelled)
+def exact_plane_basis(K, L, labelled):
+    return plane_basis(factor_kernel(K.copy()), L, labelled)
 
 
-BASES = {"kernel": kernel_basis, "spectral": exact_spectral_basis}
+def nystrom_plane_basis(K, L, labelled):
+    return plane_basis(factor_nystrom(K, np.arange(len(K))), L, labelled)
+
+
+BASES = {
+    "kernel": kernel_basis,
+    "plane": exact_plane_basis,
+    "nystrom": nystrom_plane_basis,
+}
 every_basis = pytest.mark.parametrize("kind", BASES)
 every_laplacian = pytest.mark.parametrize("laplacian", LAPLACIANS)
 every_kernel = pytest.mark.parametrize("kernel", KERNELS)
@@ -177,42 +191,50 @@ class TestDeformation:
     def test_the_two_bases_agree(self, kernel, laplacian, ratio):
         grams = [make(kind, kernel, laplacian)[0].deform(ratio).labelled_gram for kind in BASES]
         assert_allclose(grams[0], grams[1], atol=1e-9)
+        assert_allclose(grams[0], grams[2], atol=1e-9)
 
 
-class TestSpectralBasis:
+class TestPlaneBasis:
     @every_kernel
     @every_laplacian
-    def test_both_penalties_are_diagonal(self, kernel, laplacian):
-        basis, K, L, _ = make("spectral", kernel, laplacian)
-        Z = basis.features
-        assert_allclose(Z @ Z.T, K, atol=1e-12)
-        assert_allclose(Z.T @ L @ Z, np.diag(basis.theta), atol=1e-10)
-        assert basis.theta.min() >= 0.0
+    def test_reduction(self, kernel, laplacian):
+        """BB' = K, and the rotation takes B'LB to the tridiagonal T."""
+        basis, K, L, _ = make("plane", kernel, laplacian)
+        B = basis.factor.features
+        assert_allclose(B @ B.T, K, atol=1e-12)
+        T = (
+            np.diag(basis.diagonal)
+            + np.diag(basis.off_diagonal, 1)
+            + np.diag(basis.off_diagonal, -1)
+        )
+        Q = basis.rotate(np.eye(len(T)), back=True)
+        assert_allclose(Q.T @ Q, np.eye(len(T)), atol=1e-12)
+        assert_allclose(Q @ T @ Q.T, B.T @ L @ B, atol=1e-10)
+        assert_allclose(basis.rotate(Q, back=False), np.eye(len(T)), atol=1e-12)
 
     def test_numerical_rank(self):
-        assert make("spectral", "narrow")[0].features.shape == (N, N)
-        assert make("spectral", "duplicates")[0].features.shape == (N, N // 2)
-        assert make("spectral", "wide")[0].features.shape[1] < N
+        assert make("plane", "narrow")[0].factor.features.shape == (N, N)
+        assert make("plane", "duplicates")[0].factor.features.shape == (N, N // 2)
+        assert make("plane", "wide")[0].factor.features.shape[1] < N
 
-    def test_features_of_new_rows(self, rng):
-        # z(x) = projection' k(landmarks, x), and z(x)'z(x_j) = k(x, x_j).
-        basis, _, _, _ = make("spectral", "narrow")
-        new = rng.normal(size=(6, 3))
-        z = reference.gaussian_kernel(new, X[basis.landmarks], 0.1) @ basis.projection
-        assert_allclose(z @ basis.features.T, reference.gaussian_kernel(new, X, 0.1), atol=1e-10)
+    def test_values_on_new_rows(self, rng):
+        basis, _, _, _ = make("plane", "narrow")
+        coef = rng.normal(size=(N, 2))
+        rows, weights = basis.dual_coefficients(coef)
+        K = reference.gaussian_kernel(X, X[rows], 0.1)
+        assert_allclose(K @ weights, basis.values(coef), atol=1e-10)
 
     @pytest.mark.parametrize("c", [1, 7, 25])
     def test_nystrom_matrix(self, rng, c):
         K = reference.gaussian_kernel(X, X, 1.0)
         landmarks = np.sort(rng.permutation(N)[:c])
-        basis = spectral_basis(
-            K[:, landmarks], landmarks, sp.csr_array(LAPLACIANS["D-W"]), np.arange(3)
-        )
         C, P = K[:, landmarks], K[np.ix_(landmarks, landmarks)]
-        Z = basis.features
-        assert Z.shape == (N, c)
-        assert_allclose(Z @ Z.T, C @ np.linalg.solve(P, C.T), atol=1e-10)
-        assert_allclose(Z.T @ LAPLACIANS["D-W"] @ Z, np.diag(basis.theta), atol=1e-10)
+        factor = factor_nystrom(C, landmarks)
+        B = factor.features
+        assert B.shape == (N, c)
+        assert_allclose(B @ B.T, C @ np.linalg.solve(P, C.T), atol=1e-10)
+        triangle = B[factor.landmarks]
+        assert_allclose(triangle, np.tril(triangle))
 
 
 class TestPivotedCholesky:
