@@ -384,9 +384,9 @@ class PlaneBasis:
         return self.factor.features.T @ (S @ self.factor.features)
 
     def deform(self, ratio: float) -> Deformed:
-        diagonal, off_diagonal, _ = sl.lapack.dpttrf(
-            1.0 + ratio * self.diagonal, ratio * self.off_diagonal
-        )
+        diagonal, off_diagonal = 1.0 + ratio * self.diagonal, ratio * self.off_diagonal
+        if off_diagonal.size:
+            diagonal, off_diagonal, _ = sl.lapack.dpttrf(diagonal, off_diagonal)
         return _DeformedPlane(self, diagonal, off_diagonal)
 
     def dual_coefficients(self, coef: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -406,7 +406,7 @@ class _DeformedPlane:
     off_diagonal: FloatArray
 
     def _solve_rotated(self, coef: FloatArray) -> FloatArray:
-        if coef.shape[0] == 1:
+        if not self.off_diagonal.size:
             return coef / self.diagonal[:, None]
         solution, _ = sl.lapack.dpttrs(self.diagonal, self.off_diagonal, coef)
         return solution
@@ -431,6 +431,9 @@ def plane_basis(factor: KernelFactor, laplacian: Sparse, labelled: IntArray) -> 
     B = factor.features
     M = B.T @ (laplacian @ B)
     d = M.shape[0]
+    if d < 2:
+        empty = np.empty((0, 0)), np.empty(0)
+        return PlaneBasis(factor, empty, np.diagonal(M), np.empty(0), laplacian, labelled)
     size = int(sl.lapack.dsytrd_lwork(d, lower=1)[0])
     reduced, diagonal, off_diagonal, scales, _ = sl.lapack.dsytrd(
         M.T, lower=1, lwork=size, overwrite_a=1
