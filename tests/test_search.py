@@ -204,6 +204,23 @@ class TestChoice:
         ).fit(X, y)
         assert cautious.best_params_["ambient_penalty"] >= best.best_params_["ambient_penalty"]
 
+    @pytest.mark.parametrize("model", [LapSVC(), LapLogisticRegression(), LapRLSClassifier()])
+    def test_race_ends_where_exact_search_does(self, moons, model):
+        X, y, _ = moons
+        exact = ManifoldSearchCV(model, GRID, cv=CV).fit(X, y)
+        raced = ManifoldSearchCV(model, GRID, cv=CV, criterion="certified").fit(X, y)
+        assert raced.certified_
+        assert raced.best_params_ == exact.best_params_
+        assert raced.best_score_ == exact.best_score_
+        error = np.abs(raced.cv_results_["mean_test_score"] - exact.cv_results_["mean_test_score"])
+        assert np.all(error <= raced.cv_results_["error_bound"] + 1e-12)
+
+    def test_race_skips_hopeless_candidates(self, moons):
+        X, y, _ = moons
+        grid = {**GRID, "ambient_penalty": [1e-4, 1e2], "manifold_penalty": [1.0, 10.0]}
+        raced = ManifoldSearchCV(LapLogisticRegression(), grid, cv=CV, criterion="certified")
+        assert np.any(raced.fit(X, y).cv_results_["error_bound"] > 0.0)
+
     def test_approximations_are_not_certified(self, moons):
         X, y, _ = moons
         assert not ManifoldSearchCV(LapSVC(), GRID, cv=CV, criterion="newton").fit(X, y).certified_

@@ -10,9 +10,9 @@ from itertools import product
 import numpy as np
 from sklearn.dummy import DummyClassifier
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 
 from onefit import LapRLSClassifier, RepeatedSemiSupervisedKFold, __version__, cross_val_decisions
+from onefit._threads import blas_threads
 from onefit._typing import FloatArray, IntArray
 from onefit.datasets import load_penguins, make_partially_labeled
 from onefit.kernels import median_squared_distance
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     demo.add_argument("--seed", type=int, default=0, help="which labels to keep (default: 0)")
     options = parser.parse_args(arguments)
     try:
-        with threadpool_limits(1, user_api="blas"):
+        with blas_threads(1):
             _demo(options.labels, options.seed)
     except ValueError as error:
         print(f"onefit: {error}", file=sys.stderr)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
 
+from onefit._threads import blas_threads
 from onefit._typing import FloatArray, IntArray
 from onefit.criteria import CRITERIA, FoldDecisions
 from onefit.criteria.common import Holdout
@@ -179,7 +179,7 @@ def split_rows(cv: Any, X: Any, y: Any, targets: Targets) -> Iterable[tuple[Any,
 def _threads_for(n_labelled: int, holdout: Holdout) -> Any:
     """One BLAS thread around loops of small solves; all of them where blocks are large."""
     is_small = holdout == "labels" and n_labelled < _SMALL
-    return threadpool_limits(1 if is_small else None, user_api="blas")
+    return blas_threads(1 if is_small else None)
 
 
 def _refit_literally(

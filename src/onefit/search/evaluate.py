@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from onefit._threads import blas_threads
 from onefit._typing import FloatArray
 from onefit.assembly import build_factor
 from onefit.basis import Basis, KernelFactor, plane_basis
@@ -41,14 +41,12 @@ class Task:
     holdout: Holdout
     criterion_params: dict[str, Any]
     scorer: FoldScorer
+    race_by: str = "score"
 
     @property
     def has_closed_form(self) -> bool:
         """Whether the square loss needs no iteration: equation (4) serves whole planes."""
-        is_exact = self.criterion == "exact" or (
-            self.criterion == "newton" and not self.criterion_params
-        )
-        return is_exact and self.holdout == "labels"
+        return self.holdout == "labels" and self.criterion != "bif" and not self.criterion_params
 
 
 @dataclass
@@ -65,11 +63,15 @@ class CandidateResult:
 
 @dataclass(frozen=True)
 class _HeldOut:
-    """Decisions of some candidates: one array of shape (a, m, q) for every fold."""
+    """Decisions of some candidates: one array of shape (a, m, q) for every fold.
+
+    ``bounds`` are arrays alike, bounds on their errors; None where none were computed.
+    """
 
     members: Sequence[Candidate]
     decisions: Sequence[FloatArray]
-    error_bound: float
+    bounds: Sequence[FloatArray] | None
+    is_exact: bool
 
 
 def evaluate_group(task: Task, geometry: Geometry, group: KernelGroup) -> list[CandidateResult]:
@@ -101,6 +103,8 @@ def _evaluate_graph(
         before = time.perf_counter()
         _score(task, part, results)
         score_seconds += time.perf_counter() - before
+    if task.criterion == "certified":
+        _refine(task, basis, graph, group.candidates, results)
     fit_seconds = time.perf_counter() - start - score_seconds
     for result in results.values():
         result.fit_seconds += fit_seconds / len(results)
@@ -123,7 +127,7 @@ def _held_out(
 def _closed_form(task: Task, problem: Problem, members: Sequence[Candidate]) -> _HeldOut:
     gram = problem.deformed.labelled_gram
     ambient = np.array([float(c.model.ambient_penalty) for c in members])
-    with threadpool_limits(1, user_api="blas"):
+    with blas_threads(1):
         decisions = square_plane(
             gram,
             ambient,
@@ -132,15 +136,16 @@ def _closed_form(task: Task, problem: Problem, members: Sequence[Candidate]) -> 
             task.folds,
             fit_intercept=problem.fit_intercept,
         )
-    return _HeldOut(members, decisions, 0.0)
+    return _HeldOut(members, decisions, None, is_exact=True)
 
 
 def _one_by_one(task: Task, problem: Problem, members: Sequence[Candidate]) -> Iterator[_HeldOut]:
     """Candidates of one ratio by falling ambient penalty, each started from the one before."""
+    is_race = task.criterion == "certified"
+    criterion = CRITERIA["newton" if is_race else task.criterion]
     start = None
     _ = problem.deformed.labelled_gram
-    criterion = CRITERIA[task.criterion]
-    with threadpool_limits(1 if task.holdout == "labels" else None, user_api="blas"):
+    with blas_threads(1 if task.holdout == "labels" else None):
         for candidate in sorted(members, key=lambda c: -float(c.model.ambient_penalty)):
             model = candidate.model
             one = problem.with_penalties(
@@ -148,33 +153,76 @@ def _one_by_one(task: Task, problem: Problem, members: Sequence[Candidate]) -> I
             )
             fit = one.solve(start)
             start = fit.labels
-            folds = criterion(fit, task.folds, task.holdout, **task.criterion_params)
-            decisions = [
-                _on_test_labels(problem, fold, part)[None]
-                for fold, part in zip(task.folds, folds, strict=True)
-            ]
-            bound = 0.0 if task.criterion == "exact" else np.nan
-            yield _HeldOut([candidate], decisions, bound)
+            parts = criterion(
+                fit, task.folds, task.holdout, bounds=is_race, **task.criterion_params
+            )
+            pairs = list(zip(task.folds, parts, strict=True))
+            decisions = [_on_test_labels(problem, f, p, p.decisions)[None] for f, p in pairs]
+            bounds = None
+            if is_race:
+                bounds = [_on_test_labels(problem, f, p, p.error_bounds)[None] for f, p in pairs]
+            yield _HeldOut([candidate], decisions, bounds, task.criterion == "exact")
 
 
-def _on_test_labels(problem: Problem, fold: Fold, part: FoldDecisions) -> FloatArray:
-    """Decisions on the fold's test labels, in their order."""
+def _on_test_labels(
+    problem: Problem, fold: Fold, part: FoldDecisions, values: FloatArray
+) -> FloatArray:
+    """Values on the fold's test labels, in their order."""
     wanted = problem.basis.labelled[fold.test_labels]
-    return part.decisions[np.searchsorted(part.rows, wanted)]
+    return values[np.searchsorted(part.rows, wanted)]
+
+
+def _refine(
+    task: Task,
+    basis: Basis,
+    graph: Graph,
+    candidates: Sequence[Candidate],
+    results: dict[int, CandidateResult],
+) -> None:
+    """Solve exactly, best prospects first, until no other candidate can be the best."""
+    exactly = replace(task, criterion="exact")
+
+    def highest(candidate: Candidate) -> float:
+        result = results[candidate.index]
+        return float(np.mean(result.scores[task.race_by])) + result.error_bound
+
+    certain = -np.inf
+    for candidate in sorted(candidates, key=highest, reverse=True):
+        if highest(candidate) < certain:
+            break
+        if results[candidate.index].error_bound > 0.0:
+            results[candidate.index] = CandidateResult(candidate.index)
+            for part in _held_out(exactly, basis, graph, [candidate]):
+                _score(exactly, part, results)
+        certain = max(certain, highest(candidate))
 
 
 def _score(task: Task, part: _HeldOut, results: dict[int, CandidateResult]) -> None:
     loss = part.members[0].model.make_loss()
+    for candidate, bound in zip(part.members, _error_bounds(task, part), strict=True):
+        results[candidate.index].error_bound = bound
     for fold, values in zip(task.folds, part.decisions, strict=True):
         labels = np.flatnonzero(fold.test_labels)
         scores = task.scorer(labels, values)
         finer = -loss.value(task.targets.values[labels], values).mean(axis=(1, 2))
         for j, candidate in enumerate(part.members):
             result = results[candidate.index]
-            result.error_bound = part.error_bound
             for name, column in scores.items():
                 result.scores.setdefault(name, []).append(_rounded(column[j]))
             result.finer.append(_rounded(finer[j]))
+
+
+def _error_bounds(task: Task, part: _HeldOut) -> list[float]:
+    """Bounds on the errors of the candidates' mean scores; NaN where none is known."""
+    if part.is_exact:
+        return [0.0] * len(part.members)
+    if part.bounds is None:
+        return [float("nan")] * len(part.members)
+    widths = [
+        task.scorer.uncertainty(np.flatnonzero(fold.test_labels), values, bounds)
+        for fold, values, bounds in zip(task.folds, part.decisions, part.bounds, strict=True)
+    ]
+    return [float(width) for width in np.mean(widths, axis=0)]
 
 
 def _rounded(score: float) -> float:

@@ -32,6 +32,31 @@ def _negative_squared_error(
     return -np.square(decisions - targets.values[labels]).mean(axis=(1, 2))
 
 
+def _accuracy_uncertainty(
+    targets: Targets, labels: IntArray, decisions: FloatArray, bounds: FloatArray
+) -> FloatArray:
+    """Share of decisions whose class the bounds leave open."""
+    if decisions.shape[-1] == 1:
+        return (np.abs(decisions) <= bounds)[..., 0].mean(axis=1)
+    top = np.take_along_axis(decisions, decisions.argmax(-1)[..., None], -1)
+    top_bound = np.take_along_axis(bounds, decisions.argmax(-1)[..., None], -1)
+    rivals = (decisions + bounds >= top - top_bound).sum(axis=-1)
+    return (rivals > 1).mean(axis=1)
+
+
+def _squared_error_uncertainty(
+    targets: Targets, labels: IntArray, decisions: FloatArray, bounds: FloatArray
+) -> FloatArray:
+    """Largest change of the mean squared error within the bounds."""
+    error = np.abs(decisions - targets.values[labels])
+    return (bounds * (2.0 * error + bounds)).mean(axis=(1, 2))
+
+
+_UNCERTAINTY = {
+    _accuracy: _accuracy_uncertainty,
+    _negative_squared_error: _squared_error_uncertainty,
+}
+
 #: Scores that need no scikit-learn call for each fold and candidate.
 _QUICK: Mapping[str, Quick] = {
     "accuracy": _accuracy,
@@ -120,6 +145,14 @@ class FoldScorer:
             else:
                 results |= self._by_scorer(name, scorer, labels, decisions)
         return results
+
+    def uncertainty(
+        self, labels: IntArray, decisions: FloatArray, bounds: FloatArray
+    ) -> FloatArray:
+        """Largest error of the scores, shape (a,), from bounds on those of the decisions."""
+        if "score" not in self.quick:
+            return np.full(decisions.shape[0], np.inf)
+        return _UNCERTAINTY[self.quick["score"]](self.targets, labels, decisions, bounds)
 
     def _by_scorer(
         self, name: str, scorer: Any, labels: IntArray, decisions: FloatArray

@@ -68,8 +68,10 @@ class ManifoldSearchCV(GridSearchCV):
     cv : int, splitter, iterable of (train, test) or None, default=None
         Folds, as in :func:`cross_val_decisions`. None: ten folds (or as many as there are labels),
         repeated five times where the closed form makes repeats nearly free.
-    criterion : {"exact", "bif", "newton"}, default="exact"
-        How held-out decisions are computed; see :func:`cross_val_decisions`.
+    criterion : {"exact", "bif", "newton", "certified"}, default="exact"
+        How held-out decisions are computed; see :func:`cross_val_decisions`. "certified" takes one
+        Newton step with the bound (8), and solves exactly only for candidates that may still be
+        the best of their kernel and graph: the choice is that of "exact".
     holdout : {"labels", "points"}, default="labels"
         What is held out.
     scoring : str, callable, list, tuple, dict or None, default=None
@@ -218,7 +220,12 @@ class ManifoldSearchCV(GridSearchCV):
     # The steps of fit, in order.
 
     def _check_parameters(self) -> None:
-        check_choice("criterion", self.criterion, CRITERIA)
+        check_choice("criterion", self.criterion, (*CRITERIA, "certified"))
+        if self.criterion == "certified" and self.holdout != "labels":
+            raise ValueError(
+                "criterion='certified' with holdout='points', whose bounds are too wide to race "
+                "by; use criterion='exact' or holdout='labels'."
+            )
         check_choice("holdout", self.holdout, ("labels", "points"))
         check_choice("selection", self.selection, ("best", "one_standard_error"))
         if self.n_iter is not None:
@@ -294,11 +301,11 @@ class ManifoldSearchCV(GridSearchCV):
         if not self.multimetric_:
             self.scorer_ = self.scorer_["score"]
         self.cv_results_ = cv_results(candidates, results)
-        self.certified_ = bool(np.all(self.cv_results_["error_bound"] == 0.0))
         if self.multimetric_ and self.refit is False:
             return
         self.best_index_ = self._choose()
         self.best_params_ = self.cv_results_["params"][self.best_index_]
+        self.certified_ = self._is_certain()
         if not callable(self.refit):
             name = self.refit if self.multimetric_ else "score"
             self.best_score_ = self.cv_results_[f"mean_test_{name}"][self.best_index_]
@@ -321,6 +328,17 @@ class ManifoldSearchCV(GridSearchCV):
                 )
             name = self.refit
         return choose(self.cv_results_, name, self.selection)
+
+    def _is_certain(self) -> bool:
+        """Whether no error within the bounds could have led to another choice."""
+        bounds = self.cv_results_["error_bound"]
+        if np.all(bounds == 0.0):
+            return True
+        if self.multimetric_ or callable(self.refit) or self.selection != "best":
+            return False
+        highest = self.cv_results_["mean_test_score"] + bounds
+        beaten = highest < self.cv_results_["mean_test_score"][self.best_index_]
+        return bool(bounds[self.best_index_] == 0.0 and np.all(beaten | (bounds == 0.0)))
 
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> None:
         start = time.perf_counter()
