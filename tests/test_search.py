@@ -29,6 +29,7 @@ from onefit import (
     SemiSupervisedKFold,
     cross_val_decisions,
 )
+from onefit.criteria import CRITERIA
 
 GRID = {
     "kernel_width": [0.1, 1.0],
@@ -215,11 +216,18 @@ class TestChoice:
         error = np.abs(raced.cv_results_["mean_test_score"] - exact.cv_results_["mean_test_score"])
         assert np.all(error <= raced.cv_results_["error_bound"] + 1e-12)
 
-    def test_race_skips_hopeless_candidates(self, moons):
+    def test_race_solves_few_candidates_exactly(self, moons, monkeypatch):
         X, y, _ = moons
-        grid = {**GRID, "ambient_penalty": [1e-4, 1e2], "manifold_penalty": [1.0, 10.0]}
-        raced = ManifoldSearchCV(LapLogisticRegression(), grid, cv=CV, criterion="certified")
-        assert np.any(raced.fit(X, y).cv_results_["error_bound"] > 0.0)
+        solved = []
+
+        def counted(*arguments, **options):
+            solved.append(arguments)
+            return CRITERIA["exact"](*arguments, **options)
+
+        monkeypatch.setattr("onefit.search.evaluate.CRITERIA", {**CRITERIA, "exact": counted})
+        raced = ManifoldSearchCV(LapLogisticRegression(), GRID, cv=CV, criterion="certified")
+        raced.fit(X, y)
+        assert len(solved) < len(raced.cv_results_["params"]) / 2
 
     def test_approximations_are_not_certified(self, moons):
         X, y, _ = moons

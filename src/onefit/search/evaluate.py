@@ -165,11 +165,11 @@ def _one_by_one(task: Task, problem: Problem, members: Sequence[Candidate]) -> I
 
 
 def _on_test_labels(
-    problem: Problem, fold: Fold, part: FoldDecisions, values: FloatArray
+    problem: Problem, fold: Fold, part: FoldDecisions, values: FloatArray | None
 ) -> FloatArray:
     """Values on the fold's test labels, in their order."""
     wanted = problem.basis.labelled[fold.test_labels]
-    return values[np.searchsorted(part.rows, wanted)]
+    return np.asarray(values)[np.searchsorted(part.rows, wanted)]
 
 
 def _refine(

@@ -52,7 +52,7 @@ def _squared_error_uncertainty(
     return (bounds * (2.0 * error + bounds)).mean(axis=(1, 2))
 
 
-_UNCERTAINTY = {
+_UNCERTAINTY: Mapping[Any, Callable[..., FloatArray]] = {
     _accuracy: _accuracy_uncertainty,
     _negative_squared_error: _squared_error_uncertainty,
 }
