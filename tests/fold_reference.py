@@ -163,8 +163,9 @@ def minimize(objective):
     w = np.zeros(B.shape[1])
     for _ in range(400):
         g, H = objective.gradient_and_hessian(B, P, w)
-        if objective.intercept and H[-1, -1] <= 1e-12:  # no curvature holds the intercept
-            H[-1, -1] += 1e-6
+        if objective.intercept and H[-1, -1] <= 1e-12:  # no curvature holds the intercept:
+            H[-1, -1] = 1e-6  # push it along its slope, unless that is rounding
+            g[-1] = g[-1] if abs(g[-1]) > 1e-12 else 0.0
         d = -np.linalg.solve(H, g)
         w = w + _step(objective.slope_along(B, P, w, d)) * d
         if -g @ d <= 1e-27 or np.abs(B @ d).max() <= 1e-11 * max(1.0, np.abs(B @ w).max()):

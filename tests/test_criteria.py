@@ -334,6 +334,32 @@ class TestExact:
         assert low - 1e-8 <= (f - optimum.kernel_values).mean() <= high + 1e-8
 
     @both_holdouts
+    @pytest.mark.parametrize("ambient", [0.01, 0.1, 1.0])
+    @pytest.mark.parametrize("seed", [6, 7, 15, 17, 19])
+    def test_intercept_that_hardly_matters(self, holdout, ambient, seed):
+        # Classes that a smooth function cannot tell apart: few or no margins in the hinge's band,
+        # and a slope of the intercept that is zero but for rounding. The kernel part of f is
+        # unique all the same, and the intercept one of the optimal.
+        model = make_model("hinge", ambient_penalty=ambient, fit_intercept=True)
+        rng = np.random.RandomState(seed)
+        X = rng.normal(size=(40, 2))
+        truth = X[:, 0] * X[:, 1] + 0.2 * rng.normal(size=40) > 0
+        y = np.where(np.arange(40) < 15, truth, -1).astype(int)
+        data = dense("hinge", model, X, y)
+        pairs = deal(y, 3, seed)
+        result = cross_val_decisions(model, X, y, cv=pairs, holdout=holdout)
+        for (train, _), rows, found in zip(
+            pairs, result.fold_rows, result.fold_predictions, strict=True
+        ):
+            objective = data.without(train, holdout)
+            optimum = minimize(objective)
+            low, high = optimal_intercepts(objective, optimum.kernel_values)
+            intercepts = found - optimum.kernel_values[rows]
+            assert_allclose(intercepts, intercepts[0], rtol=0, atol=1e-8)
+            assert low - 1e-8 <= intercepts[0] <= high + 1e-8
+        assert result.n_solves < 1500  # 200 steps of three folds are many more
+
+    @both_holdouts
     def test_an_intercept_that_is_not_unique_knows_nothing_of_the_held_out_label(self, holdout):
         # Three labels of each class are kept, all short of the band: every intercept in between
         # is optimal. A refit chooses one, and cannot know that a fourth label was held out.
