@@ -18,10 +18,10 @@ from onefit.solvers import points
 from onefit.solvers.correction import label_correction, label_response
 from onefit.solvers.hessian import FullHessian, nystrom_hessian
 from onefit.solvers.labels import (
-    damped_step,
     evaluate,
     minimize_newton,
     newton_direction,
+    settle_intercept,
     solve_labels,
     solve_square,
 )
@@ -126,11 +126,18 @@ class TestNewtonDirection:
         y = np.where(np.arange(8) < 8 * share, 1.0, -1.0)
         loss, v, G = HuberizedHinge(0.1), np.full(8, 1 / 8), np.eye(8)
         state = evaluate(G, y, v, loss, np.zeros(8), 0.0)
-        moved, largest = damped_step(G, y, v, loss, state, True)
+        moved = settle_intercept(G, y, v, loss, state)
         expected = sign * (1.1 - 0.2 * 0.25 / 0.75)
         assert moved.intercept == pytest.approx(expected)
-        assert largest == pytest.approx(abs(expected))
         assert_allclose(moved.beta, 0.0)
+
+    def test_intercept_of_an_interval_is_its_middle(self):
+        # f = 0 and balanced classes: every b with |b| < 1 - h has no slope.
+        y = np.where(np.arange(8) < 4, 1.0, -1.0)
+        loss, v, G = HuberizedHinge(0.1), np.full(8, 1 / 8), np.eye(8)
+        for start in (-0.8, 0.0, 0.3, 0.85):
+            state = evaluate(G, y, v, loss, np.zeros(8), start)
+            assert settle_intercept(G, y, v, loss, state).intercept == pytest.approx(0.0, abs=1e-9)
 
     def test_intercept_between_balanced_classes_stays(self):
         y = np.where(np.arange(8) < 4, 1.0, -1.0)
@@ -456,7 +463,7 @@ class TestFolds:
         loss, expected_loss = LOSSES[name]
         problem = FoldsProblem(normalized=normalized, kind=kind)
         start = problem.random_state(intercept)
-        state, _ = minimize_folds(problem.systems(loss, intercept), start)
+        state = minimize_folds(problem.systems(loss, intercept), start).state
         for j, fold in enumerate(problem.folds):
             expected = problem.refit(fold, expected_loss, intercept)
             assert_allclose(state.values[:, j], expected, atol=1e-7 * np.abs(expected).max())
@@ -472,7 +479,7 @@ class TestFolds:
         sides = [problem.y[~np.isin(problem.labelled, fold)].sum() for fold in problem.folds]
         assert 0 not in sides, "a fold with balanced classes has no unique intercept"
         begin = problem.random_state(False, size=0.0 if start == "zero" else 1e-3)
-        state, _ = minimize_folds(problem.systems(loss, True), begin)
+        state = minimize_folds(problem.systems(loss, True), begin).state
         for j, fold in enumerate(problem.folds):
             expected = problem.refit(fold, expected_loss, True)
             assert_allclose(state.values[:, j], expected, atol=1e-7)
@@ -503,12 +510,12 @@ class TestFolds:
     def test_number_of_steps_can_be_given(self):
         problem = FoldsProblem()
         systems, start = problem.systems(Logistic(), False), problem.random_state(False)
-        one_step, _ = minimize_folds(systems, start, n_steps=1)
+        one_step = minimize_folds(systems, start, n_steps=1).state
         direction, _ = systems.newton_direction(start)
         assert_allclose(one_step.values, start.values + direction.values, atol=1e-12)
-        unmoved, n_solved = minimize_folds(systems, start, n_steps=0)
-        np.testing.assert_array_equal(unmoved.values, start.values)
-        assert n_solved == 0
+        unmoved = minimize_folds(systems, start, n_steps=0)
+        np.testing.assert_array_equal(unmoved.state.values, start.values)
+        assert unmoved.n_solves == 0
 
 
 class TestHessians:

@@ -122,7 +122,9 @@ def cross_val_decisions(
     >>> bool(np.isnan(held_out.predictions[~known]).all())
     True
     """
-    _check_arguments(estimator, criterion, holdout, rebuild_graph)
+    _check_arguments(estimator, criterion, holdout)
+    if rebuild_graph:
+        _check_rebuild(estimator, criterion, holdout, error_bounds, criterion_params)
     model = clone(estimator)
     assembled = model.assemble(X, y, sample_weight)
     folds = check_folds(split_rows(cv, X, y, assembled.targets), assembled.targets.labelled)
@@ -136,7 +138,7 @@ def cross_val_decisions(
     return _gather(results, assembled)
 
 
-def _check_arguments(estimator: Any, criterion: str, holdout: str, rebuild_graph: bool) -> None:
+def _check_arguments(estimator: Any, criterion: str, holdout: str) -> None:
     if not isinstance(estimator, ManifoldEstimator):
         raise TypeError(
             f"estimator is a {type(estimator).__name__}; expected LapRLSRegressor, "
@@ -144,12 +146,22 @@ def _check_arguments(estimator: Any, criterion: str, holdout: str, rebuild_graph
         )
     check_choice("criterion", criterion, CRITERIA)
     check_choice("holdout", holdout, ("labels", "points"))
-    if rebuild_graph and (criterion != "exact" or holdout != "points"):
+
+
+def _check_rebuild(
+    estimator: Any, criterion: str, holdout: str, error_bounds: bool, criterion_params: Any
+) -> None:
+    if criterion != "exact" or holdout != "points":
         raise ValueError(
             f"rebuild_graph=True with criterion={criterion!r} and holdout={holdout!r}; refitting "
             "is criterion='exact' with holdout='points'."
         )
-    if rebuild_graph and not isinstance(estimator.graph, str) and not callable(estimator.graph):
+    if error_bounds or criterion_params:
+        raise ValueError(
+            "rebuild_graph=True with error_bounds or criterion_params; a refit has neither. Leave "
+            "them out."
+        )
+    if not isinstance(estimator.graph, str) and not callable(estimator.graph):
         raise ValueError(
             "rebuild_graph=True with a precomputed graph, which cannot be rebuilt; use graph='knn' "
             "or a callable, or rebuild_graph=False."

@@ -241,7 +241,15 @@ def check_folds(splits: Iterable[tuple[Any, Any]], labelled: BoolArray) -> list[
         Which rows are labelled.
     """
     n = labelled.shape[0]
-    pairs = [(_row_mask(train, n, "train"), _row_mask(test, n, "test")) for train, test in splits]
+    pairs = []
+    for split in splits:
+        try:
+            train, test = split
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"cv gives {split!r}; expected pairs (train, test) of row numbers."
+            ) from None
+        pairs.append((_row_mask(train, n, "train"), _row_mask(test, n, "test")))
     if not pairs:
         raise ValueError("cv has no folds; expected at least one (train, test) pair.")
     n_folds = _partition_size([test[labelled] for _, test in pairs])

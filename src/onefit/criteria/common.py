@@ -56,34 +56,31 @@ def label_decisions(
     test = np.flatnonzero(fold.test_labels)
     error_bounds = None
     if bounds:
-        certified = [
-            _certified_labels(problem, y, v, state)
-            for y, state in zip(problem.targets.T, states, strict=True)
-        ]
-        states = [state for state, _ in certified]
-        error_bounds = np.column_stack([bound[test] for _, bound in certified])
+        error_bounds = np.column_stack(
+            [
+                _label_bounds(problem, y, v, state)[test]
+                for y, state in zip(problem.targets.T, states, strict=True)
+            ]
+        )
     decisions = np.column_stack([state.values[test] for state in states])
     n_solves = sum(state.n_steps for state in states)
     return FoldDecisions(problem.basis.labelled[test], decisions, error_bounds, n_solves)
 
 
-def _certified_labels(
-    problem: Problem, y: FloatArray, v: FloatArray, state: LabelState
-) -> tuple[LabelState, FloatArray]:
+def _label_bounds(problem: Problem, y: FloatArray, v: FloatArray, state: LabelState) -> FloatArray:
     r"""Bound (8) with labels held out, :math:`\tfrac12\sqrt{G_{xx}}\sqrt{\rho' G \rho}`.
 
-    The objective is not strongly convex in an intercept. It is moved to its optimum first; by
-    monotonicity of the slopes it then errs by no more than the largest error on a kept label.
+    The objective is not strongly convex in an intercept. At the best intercept for the same
+    kernel part the bound holds for that part, and by monotonicity of the slopes this intercept
+    errs by no more than the largest error on a kept label; the distance to it comes on top.
     """
     G = problem.gram
-    if problem.fit_intercept:
-        b = optimal_intercept(problem.loss, y, v, state.values - state.intercept, state.intercept)
-        moved = evaluate(G, y, v, problem.loss, state.beta, b)
-        state = LabelState(moved.beta, b, moved.values, moved.slope, moved.curvature, state.n_steps)
-    bound = 0.5 * np.sqrt(np.maximum(np.diagonal(G), 0.0)) * state.gradient_norm(G)
-    if problem.fit_intercept:
-        bound = bound + bound[v > 0.0].max()
-    return state, bound
+    evaluation = 0.5 * np.sqrt(np.maximum(np.diagonal(G), 0.0))
+    if not problem.fit_intercept:
+        return evaluation * state.gradient_norm(G)
+    b = optimal_intercept(problem.loss, y, v, state.values - state.intercept, state.intercept)
+    bound = evaluation * evaluate(G, y, v, problem.loss, state.beta, b).gradient_norm(G)
+    return bound + bound[v > 0.0].max() + abs(b - state.intercept)
 
 
 def full_solution(fit: Fit, n_folds: int) -> FoldsState:
@@ -124,9 +121,8 @@ def point_decisions(
 ) -> list[FoldDecisions]:
     """Decisions on all held-out rows of every fold; with bounds when ``systems`` are given."""
     q = fit.problem.targets.shape[1]
-    certificate = None
-    if systems is not None:
-        state, certificate = _certified_points(fit.problem, systems, state)
+    certificate = None if systems is None else _point_bounds(fit.problem, systems, state)
+    share, rest = divmod(n_solves, len(folds))
     values = state.values
     results = []
     for i, fold in enumerate(folds):
@@ -136,34 +132,33 @@ def point_decisions(
                 fold.test_rows,
                 values[fold.test_rows, columns],
                 None if certificate is None else certificate[fold.test_rows, columns],
-                round(n_solves / len(folds)),
+                share + (i < rest),
             )
         )
     return results
 
 
-def _certified_points(
-    problem: Problem, systems: FoldSystems, state: FoldsState
-) -> tuple[FoldsState, FloatArray]:
-    r"""Bound (8) with points held out.
+def _point_bounds(problem: Problem, systems: FoldSystems, state: FoldsState) -> FloatArray:
+    r"""Bound (8) with points held out, for all rows and columns.
 
     The metric :math:`R_i` of a fold is not factored; :math:`R_i \succeq 2\gamma_A I` gives the
-    weaker :math:`\sqrt{\kappa(x, x)}\,\lVert g_i \rVert_\kappa / (2\gamma_A)`.
+    weaker :math:`\sqrt{\kappa(x, x)}\,\lVert g_i \rVert_\kappa / (2\gamma_A)`. An intercept is
+    treated as in :func:`_label_bounds`.
     """
+    evaluation = np.sqrt(problem.basis.squared_norms_of_evaluation())
+    best = state
     if problem.fit_intercept:
         labelled = state.kernel_values[systems.labelled]
         b = [
             optimal_intercept(problem.loss, c.y, c.v, labelled[:, j], float(state.intercept[j]))
             for j, c in enumerate(systems.columns)
         ]
-        state = FoldsState(state.coef, state.kernel_values, np.array(b))
-    gradient, _ = systems.gradient(state)
-    values = problem.basis.values(gradient)
-    norm = np.sqrt(np.maximum(problem.basis.inner(gradient, gradient, values), 0.0))
-    evaluation = np.sqrt(problem.basis.squared_norms_of_evaluation())
-    bound = np.outer(evaluation, norm / (2.0 * problem.ambient_penalty))
+        best = FoldsState(state.coef, state.kernel_values, np.array(b))
+    norms = systems.gradient_norms(best)
+    bound = np.outer(evaluation, norms / (2.0 * problem.ambient_penalty))
     if problem.fit_intercept:
-        bound += np.array(
-            [bound[systems.labelled, j][c.v > 0].max() for j, c in enumerate(systems.columns)]
-        )
-    return state, bound
+        on_labels = bound[systems.labelled]
+        for j, column in enumerate(systems.columns):
+            bound[:, j] += on_labels[column.v > 0.0, j].max()
+        bound += np.abs(best.intercept - state.intercept)
+    return bound

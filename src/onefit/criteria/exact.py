@@ -27,6 +27,7 @@ from onefit.criteria.common import (
 )
 from onefit.folds import Fold
 from onefit.problem import Fit, Problem
+from onefit.solvers.convergence import warn_not_converged
 from onefit.solvers.labels import solve_labels
 from onefit.solvers.points import minimize_folds
 
@@ -52,8 +53,13 @@ def exact(
     if holdout == "points":
         problem = fit.problem
         systems, start = fold_systems(fit, folds), full_solution(fit, len(folds))
-        state, n_solves = minimize_folds(systems, start, tol=problem.tol, max_iter=problem.max_iter)
-        return point_decisions(fit, folds, state, n_solves, systems if bounds else None)
+        solution = minimize_folds(systems, start, tol=problem.tol, max_iter=problem.max_iter)
+        if not solution.converged:
+            norms = systems.gradient_norms(solution.state)
+            warn_not_converged("some folds", problem.max_iter, float(norms.max()))
+        return point_decisions(
+            fit, folds, solution.state, solution.n_solves, systems if bounds else None
+        )
     if fit.problem.loss.is_quadratic and not bounds:
         return _square_labels(fit.problem, folds)
     return [_refit_labels(fit, fold, bounds) for fold in folds]
@@ -72,6 +78,9 @@ def _refit_labels(fit: Fit, fold: Fold, bounds: bool) -> FoldDecisions:
         tol=problem.tol,
         max_iter=problem.max_iter,
     )
+    if not refit.converged:
+        worst = max(state.gradient_norm(problem.gram) for state in refit.states)
+        warn_not_converged("a fold", problem.max_iter, worst)
     return label_decisions(problem, fold, v, refit.states, bounds)
 
 

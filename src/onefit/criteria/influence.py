@@ -11,6 +11,7 @@ where the ambient penalty is small it reports the training error (see the docume
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -39,6 +40,7 @@ from onefit.solvers.hessian import (
 )
 from onefit.solvers.labels import evaluate
 from onefit.solvers.points import FoldsState
+from onefit.validation import check_integer
 
 __all__ = ["influence"]
 
@@ -80,7 +82,14 @@ def influence(
     random_state : int, RandomState instance or None, default=0
         Seed of the Nystrom columns.
     """
-    _check_options(fit.problem, holdout, hessian, variant)
+    _check_options(fit.problem, holdout, hessian, variant, bounds)
+    if hessian_components is not None:
+        check_integer("hessian_components", hessian_components, minimum=1)
+        if hessian_components > fit.problem.n_rows:
+            raise ValueError(
+                f"hessian_components={hessian_components} is more than the "
+                f"{fit.problem.n_rows} rows; expected at most as many."
+            )
     if holdout == "labels":
         return _influence_on_labels(fit, folds, bounds)
     step = np.repeat([1.0 / (1.0 - fold.n_folds) for fold in folds], fit.labels.beta.shape[1])
@@ -99,7 +108,9 @@ def influence(
     return point_decisions(fit, folds, state, n_solves, systems)
 
 
-def _check_options(problem: Problem, holdout: Holdout, hessian: str, variant: str) -> None:
+def _check_options(
+    problem: Problem, holdout: Holdout, hessian: str, variant: str, bounds: bool
+) -> None:
     if hessian not in ("exact", "nystrom"):
         raise ValueError(f"hessian={hessian!r}; expected 'exact' or 'nystrom'.")
     if variant not in ("corrected", "product", "literal"):
@@ -112,6 +123,11 @@ def _check_options(problem: Problem, holdout: Holdout, hessian: str, variant: st
     if variant == "literal" and (hessian != "exact" or problem.fit_intercept):
         raise ValueError(
             "variant='literal' is Theorem 1 as printed: it has hessian='exact' and no intercept."
+        )
+    if variant == "literal" and bounds:
+        raise ValueError(
+            "error_bounds=True with variant='literal', whose result is no function of the space "
+            "and has no bound; use another variant or error_bounds=False."
         )
     plain = not problem.graph.normalized and problem.graph.power == 1
     if variant == "product" and not plain:
@@ -240,7 +256,7 @@ def _influence_on_labels(fit: Fit, folds: Sequence[Fold], bounds: bool) -> list[
                 full.beta + step * delta,
                 full.intercept + step * delta_b,
             )
-            states.append(moved)
+            states.append(replace(moved, n_steps=1))
         results.append(label_decisions(problem, fold, v, states, bounds))
     return results
 

@@ -24,6 +24,7 @@ from onefit.folds import Fold
 from onefit.problem import Fit
 from onefit.solvers.labels import LabelState, damped_step, evaluate, newton_direction
 from onefit.solvers.points import minimize_folds
+from onefit.validation import check_integer
 
 __all__ = ["newton_step"]
 
@@ -47,10 +48,13 @@ def newton_step(
         The first step is equation (7); further ones, with line search, approach the fold's
         optimum.
     """
+    check_integer("n_steps", n_steps, minimum=1)
     if holdout == "points":
         systems, start = fold_systems(fit, folds), full_solution(fit, len(folds))
-        state, n_solves = minimize_folds(systems, start, n_steps=n_steps)
-        return point_decisions(fit, folds, state, n_solves, systems if bounds else None)
+        solution = minimize_folds(systems, start, n_steps=n_steps)
+        return point_decisions(
+            fit, folds, solution.state, solution.n_solves, systems if bounds else None
+        )
     problem = fit.problem
     results = []
     for fold in folds:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import (
     check_consistent_length,
@@ -32,6 +30,7 @@ from onefit.graphs import Graph
 from onefit.kernels import Kernel
 from onefit.losses import Loss
 from onefit.problem import Fit, Problem
+from onefit.solvers.convergence import warn_not_converged
 from onefit.targets import LabelWeights, Targets, check_sample_weight
 from onefit.validation import (
     check_boolean,
@@ -325,7 +324,8 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         assembled = self.assemble(X, y, sample_weight)
         fit = assembled.solve()
         if not fit.labels.converged:
-            _warn_not_converged(fit)
+            worst = max(state.gradient_norm(fit.problem.gram) for state in fit.labels.states)
+            warn_not_converged(type(self).__name__, fit.problem.max_iter, worst)
         rows, weights = assembled.problem.basis.dual_coefficients(fit.coef)
         self.support_ = rows
         self.X_fit_ = None if self.kernel == "precomputed" else assembled.X[self.support_]
@@ -390,14 +390,3 @@ def _weighted_targets(
     if not np.all(weights[targets.labelled] > 0):
         targets = read_targets(y, weights == 0)
     return targets, weights[targets.labelled]
-
-
-def _warn_not_converged(fit: Fit) -> None:
-    problem = fit.problem
-    worst = max(state.gradient_norm(problem.gram) for state in fit.labels.states)
-    warnings.warn(
-        f"Newton's method stopped after {problem.max_iter} steps with gradient norm {worst:.3g}; "
-        "raise max_iter, or tol.",
-        ConvergenceWarning,
-        stacklevel=4,
-    )

@@ -30,14 +30,11 @@ __all__ = [
     "evaluate",
     "minimize_newton",
     "newton_direction",
+    "settle_intercept",
     "solve_labels",
     "solve_square",
     "square_weights",
 ]
-
-
-#: Moves of the intercept below this share of it are rounding.
-_NO_STEP = 1e-12
 
 
 @dataclass(frozen=True)
@@ -90,6 +87,20 @@ def newton_direction(
     return delta, delta_b
 
 
+def settle_intercept(
+    G: FloatArray, y: FloatArray, v: FloatArray, loss: Loss, state: LabelState
+) -> LabelState:
+    """Move the intercept to its optimum where Newton's equations leave it open.
+
+    Without curvature on any label they do, and a hinge loss has a whole interval of optima.
+    """
+    if np.any(state.curvature > 0.0):
+        return state
+    b = optimal_intercept(loss, y, v, state.values - state.intercept, state.intercept)
+    moved = evaluate(G, y, v, loss, state.beta, b)
+    return replace(moved, n_steps=state.n_steps, converged=state.converged)
+
+
 def damped_step(
     G: FloatArray,
     y: FloatArray,
@@ -99,13 +110,9 @@ def damped_step(
     fit_intercept: bool,
 ) -> tuple[LabelState, float]:
     """One Newton step with exact line search; also the largest change of a fitted value."""
-    if fit_intercept and not np.any(state.curvature > 0.0):
-        # Newton's equations leave the intercept open: settle it first, by itself.
-        b = state.intercept
-        step_b = optimal_intercept(loss, y, v, state.values - b, b) - b
-        if abs(step_b) > _NO_STEP * max(1.0, abs(b)):
-            moved = evaluate(G, y, v, loss, state.beta, b + step_b)
-            return replace(moved, n_steps=state.n_steps + 1), abs(step_b)
+    before = state.intercept
+    if fit_intercept:
+        state = settle_intercept(G, y, v, loss, state)
     delta, delta_b = newton_direction(G, state, fit_intercept)
     kernel_change = G @ delta
     change = kernel_change + delta_b
@@ -115,7 +122,7 @@ def damped_step(
         RestrictedObjective(loss, y, v, state.values, change, linear, quadratic)
     )
     moved = evaluate(G, y, v, loss, state.beta + t * delta, state.intercept + t * delta_b)
-    largest = float(np.abs(change).max(initial=0.0))
+    largest = float(np.abs(change).max(initial=0.0)) + abs(state.intercept - before)
     return replace(moved, n_steps=state.n_steps + 1), largest
 
 
@@ -140,8 +147,9 @@ def minimize_newton(
     for _ in range(max_iter):
         state, largest = damped_step(G, y, v, loss, state, fit_intercept)
         if largest <= tol * max(1.0, float(np.abs(state.values).max(initial=0.0))):
-            return replace(state, converged=True)
-    return state
+            state = replace(state, converged=True)
+            break
+    return settle_intercept(G, y, v, loss, state) if fit_intercept else state
 
 
 @dataclass(frozen=True)

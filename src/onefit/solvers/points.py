@@ -27,7 +27,7 @@ from onefit.solvers.hessian import FullHessian, solve_bordered
 from onefit.solvers.intercept import optimal_intercept
 from onefit.solvers.line_search import RestrictedObjective, minimize_along_line
 
-__all__ = ["FoldColumn", "FoldSystems", "FoldsState", "minimize_folds"]
+__all__ = ["FoldColumn", "FoldSystems", "FoldsSolution", "FoldsState", "minimize_folds"]
 
 _CG_TOL = 1e-11
 _CG_MAX_ITER = 60
@@ -124,6 +124,22 @@ class FoldSystems:
         coef = self.basis.representer(weights) + 2.0 * self.ambient_penalty * state.coef
         return coef, slope.sum(axis=0)
 
+    def gradient_norms(self, state: FoldsState) -> FloatArray:
+        """Norms in the RKHS of the gradients of all columns."""
+        gradient, _ = self.gradient(state)
+        squares = self.basis.inner(gradient, gradient, self.basis.values(gradient))
+        return np.sqrt(np.maximum(squares, 0.0))
+
+    def settle_intercepts(self, state: FoldsState) -> FoldsState:
+        """Move intercepts to their optimum where Newton's equations leave them open."""
+        labelled = state.kernel_values[self.labelled]
+        F = self.curvatures(labelled + state.intercept)
+        b = state.intercept.copy()
+        for j in np.flatnonzero(~np.any(F > 0.0, axis=0)):
+            column = self.columns[int(j)]
+            b[j] = optimal_intercept(self.loss, column.y, column.v, labelled[:, j], float(b[j]))
+        return FoldsState(state.coef, state.kernel_values, b)
+
     def newton_direction(self, state: FoldsState) -> tuple[FoldsState, int]:
         """Newton's direction of every column, and how many systems were solved for it."""
         gradient, gradient_b = self.gradient(state)
@@ -137,20 +153,13 @@ class FoldSystems:
         coef, values, first = system.solve(-gradient)
         coef_one, values_one, second = system.solve(self.basis.representer(ones))
         b = np.zeros(len(self.columns))
-        for j, column in enumerate(self.columns):
-            if np.any(F[:, j] > 0.0):
-                b[j] = solve_bordered(
-                    values[self.labelled, j][:, None],
-                    values_one[self.labelled, j],
-                    F[:, j],
-                    -gradient_b[[j]],
-                )[0]
-                continue
-            # Newton's equations leave the intercept open: settle it first, by itself.
-            at, now = state.kernel_values[self.labelled, j], float(state.intercept[j])
-            b[j] = optimal_intercept(self.loss, column.y, column.v, at, now) - now
-            if b[j] != 0.0:
-                coef[:, j], values[:, j] = 0.0, 0.0
+        for j in np.flatnonzero(np.any(F > 0.0, axis=0)):
+            b[j] = solve_bordered(
+                values[self.labelled, j][:, None],
+                values_one[self.labelled, j],
+                F[:, j],
+                -gradient_b[[j]],
+            )[0]
         moved = FoldsState(coef - coef_one * b, values - values_one * b, b)
         return moved, first + second
 
@@ -245,6 +254,15 @@ class _ColumnwisePreconditioner:
         return undeformed - first.deformed.expand(pull) / penalty
 
 
+@dataclass(frozen=True)
+class FoldsSolution:
+    """Where Newton's method ended, and what it took."""
+
+    state: FoldsState
+    n_solves: int
+    converged: bool
+
+
 def minimize_folds(
     systems: FoldSystems,
     start: FoldsState,
@@ -252,8 +270,8 @@ def minimize_folds(
     n_steps: int | None = None,
     tol: float = 1e-8,
     max_iter: int = 200,
-) -> tuple[FoldsState, int]:
-    """Newton's method on every column; also the number of systems solved.
+) -> FoldsSolution:
+    """Newton's method on every column.
 
     Parameters
     ----------
@@ -270,7 +288,11 @@ def minimize_folds(
     state, n_solves = start, 0
     undamped = systems.loss.is_quadratic
     limit = (1 if undamped else max_iter) if n_steps is None else n_steps
+    converged = n_steps is not None or undamped
     for step in range(limit):
+        before = state.intercept
+        if systems.fit_intercept:
+            state = systems.settle_intercepts(state)
         direction, solved = systems.newton_direction(state)
         n_solves += solved
         full_step = undamped or (n_steps is not None and step == 0)
@@ -283,9 +305,13 @@ def minimize_folds(
             state.intercept + lengths * direction.intercept,
         )
         largest = np.abs(direction.values).max(initial=0.0)
+        largest += np.abs(state.intercept - before - lengths * direction.intercept).max(initial=0.0)
         if n_steps is None and largest <= tol * max(1.0, float(np.abs(state.values).max())):
+            converged = True
             break
-    return state, n_solves
+    if systems.fit_intercept and n_steps is None:
+        state = systems.settle_intercepts(state)
+    return FoldsSolution(state, n_solves, converged)
 
 
 def _line_searches(systems: FoldSystems, state: FoldsState, direction: FoldsState) -> FloatArray:
