@@ -98,14 +98,14 @@ def speed() -> None:
 def woodbury() -> None:
     rng = np.random.default_rng(0)
     points = []
-    for n, c in [(n, 64) for n in (1000, 2000, 4000, 8000)] + [
-        (4000, c) for c in (64, 128, 256, 512, 1024)
+    for n, c in [(n, 256) for n in (1000, 2000, 4000, 8000)] + [
+        (8000, c) for c in (64, 128, 512, 1024)
     ]:
         basis = _random_basis(n, rng)
         landmarks = np.sort(rng.permutation(n)[:c])
         curvature = np.full(100, 2.0 / 100)
         factor = partial(nystrom_hessian, basis, landmarks, curvature, 1e-2, 1.0 / n**2)
-        seconds = interleaved({"factor": factor}, 5)["factor"]
+        seconds = interleaved({"factor": factor}, 15)["factor"]
         points.append({"n": n, "c": c, "seconds": seconds})
         print(points[-1]["n"], c, np.median(seconds))
     save("core_woodbury", {"labels": 100, "points": points})
@@ -194,16 +194,21 @@ def _report_newton() -> None:
 def _plot_woodbury() -> None:
     points = load("core_woodbury")["points"]
     fig, axes = plt.subplots(1, 2, figsize=(8, 3.4), layout="constrained")
-    panels = (("n", "c", 64, "rows N (c = 64)", 1), ("c", "n", 4000, "columns c (N = 4,000)", 2))
+    panels = (
+        ("n", "c", 256, "rows N (c = 256)", 1),
+        ("c", "n", 8000, "columns c (N = 8,000)", 2),
+    )
     for axis, (x, fixed, value, label, power) in zip(axes, panels, strict=True):
-        chosen = [p for p in points if p[fixed] == value]
+        chosen = sorted((p for p in points if p[fixed] == value), key=lambda p: p[x])
         sizes = np.array([p[x] for p in chosen], dtype=float)
         seconds = np.array([np.median(p["seconds"]) for p in chosen])
         slope = np.polyfit(np.log(sizes[1:]), np.log(seconds[1:]), 1)[0]
         axis.loglog(sizes, 1e3 * seconds, "o-", label=f"measured, slope {slope:.2f}")
         line = 1e3 * seconds[-1] * (sizes / sizes[-1]) ** power
-        axis.loglog(sizes, line, "k--", lw=1, label=f"slope {power}")
+        axis.loglog(sizes, line, "k--", lw=1, label=f"leading term, slope {power}")
         axis.set_xlabel(label)
+        axis.set_xticks(sizes, [f"{size:,.0f}" for size in sizes])
+        axis.minorticks_off()
         axis.set_ylabel("milliseconds")
         axis.legend()
         print(f"Woodbury: time grows like {x}^{slope:.2f} at {fixed} = {value}")

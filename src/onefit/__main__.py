@@ -5,23 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from itertools import product
 
 import numpy as np
 from sklearn.dummy import DummyClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from onefit import LapRLSClassifier, RepeatedSemiSupervisedKFold, __version__, cross_val_decisions
-from onefit._threads import blas_threads
-from onefit._typing import FloatArray, IntArray
+from onefit import LapRLSClassifier, ManifoldSearchCV, __version__
 from onefit.datasets import load_penguins, make_partially_labeled
-from onefit.kernels import median_squared_distance
 
 __all__ = ["main"]
-
-_WIDTH_FACTORS = (0.25, 1.0, 4.0)
-_AMBIENT = (1e-5, 1e-4, 1e-3, 1e-2)
-_MANIFOLD = (0.0, 1.0, 10.0, 100.0, 1000.0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,8 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     demo.add_argument("--seed", type=int, default=0, help="which labels to keep (default: 0)")
     options = parser.parse_args(arguments)
     try:
-        with blas_threads(1):
-            _demo(options.labels, options.seed)
+        _demo(options.labels, options.seed)
     except ValueError as error:
         print(f"onefit: {error}", file=sys.stderr)
         return 2
@@ -47,48 +39,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _demo(n_labels: int, seed: int) -> None:
-    """Choose widths and penalties for the penguins by exact repeated cross-validation."""
+    """Tune and train a model of the penguins, and compare with simpler ones."""
     X, truth = load_penguins(return_X_y=True)
-    X = StandardScaler().fit_transform(X)
     y = make_partially_labeled(truth, n_labeled=n_labels, random_state=seed)
     known = y != -1
     print(f"Palmer penguins: {len(y)} birds, {X.shape[1]} measurements, 3 species; the species of")
     print(f"{known.sum()} birds are known to the model, those of {(~known).sum()} are not.\n")
-    best, n_candidates, n_folds = _select(X, y, seed)
-    model = best.fit(X, y)
-    majority = DummyClassifier().fit(X[known], y[known])
-    supervised = LapRLSClassifier(**{**best.get_params(), "manifold_penalty": 0.0}).fit(X, y)
-    print(f"Exact cross-validation of {n_candidates} candidates on {n_folds} folds chose")
-    for name in ("kernel_width", "ambient_penalty", "manifold_penalty"):
-        print(f"  {name:<17} {getattr(model, name):.4g}")
+    pipeline = make_pipeline(StandardScaler(), LapRLSClassifier())
+    search = ManifoldSearchCV(pipeline, random_state=seed, verbose=1).fit(X, y)
+    n_candidates, n_folds = len(search.cv_results_["params"]), search.n_splits_
+    print(f"{n_candidates} candidates, each cross-validated exactly on {n_folds} folds, in")
+    print(f"{search.search_time_:.1f} seconds: {n_candidates * n_folds:,} models. The choice:")
+    for name, value in search.best_params_.items():
+        shown = f"{value:.4g}" if isinstance(value, float) else value
+        print(f"  {name.split('__')[-1]:<17} {shown}")
+    chosen = {**search.best_params_, "laprlsclassifier__manifold_penalty": 0.0}
+    supervised = pipeline.set_params(**chosen)
     print("\nShare of the hidden species named correctly")
-    for name, predicted in (
-        ("most frequent species", majority.predict(X)),
-        ("the same, labels only", supervised.transduction_),
-        ("onefit", model.transduction_),
+    for name, model in (
+        ("most frequent species", DummyClassifier().fit(X[known], y[known])),
+        ("the same, labels only", supervised.fit(X, y)),
+        ("onefit", search),
     ):
-        print(f"  {name:<22} {np.mean(predicted[~known] == truth[~known]):.3f}")
-
-
-def _select(X: FloatArray, y: IntArray, seed: int) -> tuple[LapRLSClassifier, int, int]:
-    """The candidate with the least held-out 0-1 error, ties broken by the squared error."""
-    known = y != -1
-    signs = np.where(y[known, None] == np.unique(y[known]), 1.0, -1.0)
-    cv = RepeatedSemiSupervisedKFold(n_splits=int(known.sum()) // 2, n_repeats=3, random_state=seed)
-    median = median_squared_distance(X)
-    candidates = [
-        LapRLSClassifier(
-            kernel_width=factor * median, ambient_penalty=ambient, manifold_penalty=manifold
-        )
-        for factor, ambient, manifold in product(_WIDTH_FACTORS, _AMBIENT, _MANIFOLD)
-    ]
-
-    def errors(candidate: LapRLSClassifier) -> tuple[float, float]:
-        held_out = cross_val_decisions(candidate, X, y, cv=cv).predictions[known]
-        wrong = np.mean(held_out.argmax(axis=1) != signs.argmax(axis=1))
-        return float(wrong), float(np.mean(np.square(held_out - signs)))
-
-    return min(candidates, key=errors), len(candidates), cv.get_n_splits()
+        print(f"  {name:<22} {np.mean(model.predict(X)[~known] == truth[~known]):.3f}")
 
 
 if __name__ == "__main__":

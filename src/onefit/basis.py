@@ -162,7 +162,7 @@ class KernelBasis:
         return weights
 
     def kernel_columns(self, rows: IntArray) -> FloatArray:
-        return self.kernel[:, rows]
+        return self.kernel[rows].T
 
     def inner(self, coef: FloatArray, other: FloatArray, other_values: FloatArray) -> FloatArray:
         return np.einsum("ij,ij->j", coef, other_values)
@@ -182,21 +182,20 @@ class KernelBasis:
         order = np.concatenate([np.flatnonzero(unlabelled), self.labelled])
         # (L K) in C order is (K L) in Fortran order: LAPACK factors I + r K L in this buffer, its
         # columns permuted so that the labelled ones come last.
-        D = self._laplacian_times_kernel(order)
-        D *= ratio
+        D = self._laplacian_times_kernel(order, ratio)
         D[np.arange(n), order] += 1.0
         lu, pivots, info = sl.lapack.dgetrf(D.T, overwrite_a=1)
         if info != 0:  # pragma: no cover - I + rKL has eigenvalues >= 1 for any PSD kernel
             raise np.linalg.LinAlgError("I + r K L is singular: the kernel is not PSD.")
         return _DeformedKernel(self, order, lu, pivots)
 
-    def _laplacian_times_kernel(self, order: IntArray) -> FloatArray:
-        """The product L K with its rows in this order.
+    def _laplacian_times_kernel(self, order: IntArray, ratio: float) -> FloatArray:
+        """The product r L K with its rows in this order.
 
         Very wide kernels are almost constant, and constants are what the Laplacian takes to zero:
         rounding of the constant part would act as a penalty on it. It is taken out first.
         """
-        L, K = self.laplacian[order], self.kernel
+        L, K = ratio * self.laplacian[order], self.kernel
         is_almost_constant = K[0].min() > _ALMOST_CONSTANT * K[0].max()
         if not is_almost_constant or np.abs(L.sum(axis=1)).max() > 1e-12 * np.abs(L.data).max():
             return L @ K

@@ -126,12 +126,13 @@ def squared_distances(X: Rows, Y: Rows | None = None) -> FloatArray:
         X = Y if to_itself else X - centre
         x2, y2 = np.einsum("ij,ij->i", X, X), np.einsum("ij,ij->i", Y, Y)
         # One product yields -2 x'y + ||x||^2 + ||y||^2: the norms ride along as two more columns.
-        D = (
-            np.column_stack([-2.0 * X, x2, np.ones_like(x2)])
-            @ np.column_stack([Y, np.ones_like(y2), y2]).T
-        )
+        left = np.column_stack([-2.0 * X, x2, np.ones_like(x2)])
+        right = np.column_stack([Y, np.ones_like(y2), y2]).T
+        D = left @ right
     rounding = (X.shape[1] + 8) * np.finfo(np.float64).eps * x2
-    D *= rounding[:, None] < D
+    for rows in gen_batches(D.shape[0], _BLOCK):
+        block = D[rows]
+        block[block <= rounding[rows, None]] = 0.0
     if to_itself:
         np.fill_diagonal(D, 0.0)
     return D

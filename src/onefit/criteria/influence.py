@@ -162,15 +162,15 @@ def _right_hand_sides(
 
 def _manifold_part(problem: Problem, fold: Fold, variant: Variant) -> Sparse:
     """Derivative of the manifold term along the path, as an N x N operator on f."""
-    removed = np.setdiff1d(np.arange(problem.n_rows), fold.kept_rows)
+    is_removed = np.ones(problem.n_rows, dtype=bool)
+    is_removed[fold.kept_rows] = False
+    removed = np.flatnonzero(is_removed)
     if variant != "product":
         block = problem.graph.only(removed).laplacian
         return block * (2.0 * problem.manifold_penalty / removed.size**2)
     # Every edge counts once for each of its ends in the fold.
-    in_fold = np.zeros(problem.n_rows)
-    in_fold[removed] = 1.0
     W = problem.graph.affinity
-    at_fold = sp.diags_array(in_fold) @ W
+    at_fold = sp.diags_array(is_removed.astype(np.float64)) @ W
     cross = Graph(sp.csr_array(at_fold + at_fold.T)).laplacian
     return problem.manifold_penalty * (
         cross * (2.0 / (problem.n_rows * removed.size))
