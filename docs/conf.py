@@ -50,8 +50,9 @@ def skip_inherited_plumbing(app, what, name, obj, skip, options):
 
 def unlink_foreign_references(app, what, name, obj, options, lines):
     """Turn references into scikit-learn's own documentation into plain text."""
-    if str(getattr(obj, "__module__", "")).startswith("sklearn"):
+    if str(getattr(obj, "__module__", "")).startswith("sklearn") or what == "property":
         lines[:] = [re.sub(r":ref:`([^`<]*?)\s*<[^`]*>`", r"\1", line) for line in lines]
+        lines[:] = [re.sub(r":term:`([^`]*)`", r"``\1``", line) for line in lines]
 
 
 def setup(app):

@@ -92,7 +92,7 @@ _ATTRIBUTES = """X_fit_ : array or sparse matrix of shape (c, n_features)
     support_ : array of shape (c,)
         Their row numbers in the training data.
     dual_coef_ : array of shape (c, q)
-        Weights of the expansion, f(x) = sum_j dual_coef_[j] k(X_fit_[j], x) + intercept_.
+        Weights of the expansion, ``f(x) = sum_j dual_coef_[j] k(X_fit_[j], x) + intercept_``.
     intercept_ : array of shape (q,)
         Constants; zeros without an intercept.
     transduction_ : array of shape (N,) or (N, q)
