@@ -347,6 +347,21 @@ class TestCandidates:
             assert search.cv_results_["mean_test_score"][i] == pytest.approx(mean)
 
 
+class TestRefinement:
+    def test_goes_beyond_the_grid(self, waves):
+        X, y = waves
+        options = {"cv": CV, "scoring": "neg_mean_squared_error"}
+        coarse = ManifoldSearchCV(LapRLSRegressor(), GRID, **options).fit(X, y)
+        fine = ManifoldSearchCV(LapRLSRegressor(), GRID, refine=2, **options).fit(X, y)
+        assert fine.best_score_ > coarse.best_score_
+        n = len(coarse.cv_results_["params"])
+        assert fine.cv_results_["params"][:n] == coarse.cv_results_["params"]
+        mean, _ = naive_scores(
+            LapRLSRegressor(), fine.best_params_, X, y, lambda a, b: -mean_squared_error(a, b)
+        )
+        assert fine.best_score_ == pytest.approx(mean, rel=1e-8)
+
+
 class TestParallel:
     def test_same_results(self, moons):
         X, y, _ = moons
@@ -368,6 +383,17 @@ class TestCheckpoint:
         again = clone(search).fit(X, y).cv_results_
         for key in first:
             np.testing.assert_array_equal(first[key], again[key])
+
+    def test_other_number_of_jobs(self, moons, tmp_path):
+        """A checkpoint of one process serves two, whole or in part."""
+        X, y, _ = moons
+        path = tmp_path / "c"
+        one = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, checkpoint=path, refine=1)
+        first = one.fit(X, y).cv_results_
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join(lines[:2]))
+        again = clone(one).set_params(n_jobs=2).fit(X, y).cv_results_
+        assert np.array_equal(first["mean_test_score"], again["mean_test_score"])
 
     def test_other_data_are_refused(self, moons, tmp_path):
         X, y, _ = moons

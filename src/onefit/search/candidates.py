@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ __all__ = [
     "Job",
     "KernelGroup",
     "default_grid",
+    "finer_candidates",
     "group_candidates",
     "list_candidates",
     "paper_grid",
@@ -124,34 +125,72 @@ class KernelGroup:
 
 @dataclass(frozen=True)
 class Job:
-    """A piece of work for one process: some graphs of one kernel."""
+    """A piece of work for one process: some graphs of one kernel, each with its key."""
 
-    key: str
+    keys: tuple[str, ...]
     group: KernelGroup
 
 
-def split_jobs(groups: Sequence[KernelGroup], n_jobs: int) -> list[Job]:
-    """One job for each kernel and graph, or for each kernel where one process does all.
+def split_jobs(
+    groups: Sequence[KernelGroup], finished: Collection[str], label: str, n_jobs: int
+) -> list[Job]:
+    """Jobs for what is not finished.
 
     A process that has several graphs of a kernel factors the kernel once; several processes work
     on graphs of the same kernel only when there are fewer kernels than processes.
+
+    Parameters
+    ----------
+    groups : sequence of KernelGroup
+        All work.
+    finished : collection of str
+        Keys of kernel and graph pairs that are done.
+    label : str
+        Beginning of the keys.
+    n_jobs : int
+        Number of processes.
     """
     jobs = []
     for i, group in enumerate(groups):
-        pieces = min(len(group.graphs), -(-n_jobs // len(groups)))
+        keyed = [(f"{label}{i}.{j}", graph) for j, graph in enumerate(group.graphs)]
+        waiting = [(key, graph) for key, graph in keyed if key not in finished]
+        pieces = min(len(waiting), -(-n_jobs // len(groups)))
         for j in range(pieces):
-            graphs = group.graphs[j::pieces]
-            jobs.append(Job(f"{i}.{j}/{pieces}", replace(group, graphs=graphs)))
+            keys, graphs = zip(*waiting[j::pieces], strict=True)
+            jobs.append(Job(keys, replace(group, graphs=graphs)))
     return jobs
 
 
-def group_candidates(estimator: Any, candidates: Iterable[Mapping[str, Any]]) -> list[KernelGroup]:
+def finer_candidates(params: Mapping[str, Any], prefix: str, step: float) -> list[dict[str, Any]]:
+    """Candidates around one, its two penalties varied by up to a factor of 10^(4 step).
+
+    Parameters
+    ----------
+    params : mapping
+        The candidate.
+    prefix : str
+        Prefix of the final estimator's parameters.
+    step : float
+        Distance of neighbours in powers of ten.
+    """
+    factors = [10.0 ** (step * i) for i in range(-4, 5)]
+    grid = {name: [value] for name, value in params.items()}
+    for penalty in ("ambient_penalty", "manifold_penalty"):
+        value = params.get(prefix + penalty)
+        if value:
+            grid[prefix + penalty] = [value * factor for factor in factors]
+    return [one for one in ParameterGrid(grid) if one != dict(params)]
+
+
+def group_candidates(
+    estimator: Any, candidates: Iterable[Mapping[str, Any]], first_index: int = 0
+) -> list[KernelGroup]:
     """Group candidates by preprocessing, kernel and graph, in the order of first appearance."""
     _, final, prefix = split_pipeline(estimator)
     tree: dict[Any, dict[Any, list[Candidate]]] = {}
     shared: dict[Any, tuple[dict[str, Any], KernelSettings, Any]] = {}
     graphs: dict[Any, GraphSettings] = {}
-    for index, params in enumerate(candidates):
+    for index, params in enumerate(candidates, start=first_index):
         own = {k.removeprefix(prefix): v for k, v in params.items() if k.startswith(prefix)}
         before = {k: v for k, v in params.items() if not k.startswith(prefix)}
         model = clone(final).set_params(**own)

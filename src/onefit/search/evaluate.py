@@ -74,8 +74,10 @@ class _HeldOut:
     is_exact: bool
 
 
-def evaluate_group(task: Task, geometry: Geometry, group: KernelGroup) -> list[CandidateResult]:
-    """Held-out scores of all candidates of one kernel; seconds are shared out evenly."""
+def evaluate_group(
+    task: Task, geometry: Geometry, group: KernelGroup
+) -> list[list[CandidateResult]]:
+    """Held-out scores of all candidates of one kernel, by graph; seconds are shared out evenly."""
     start = time.perf_counter()
     kernel = group.settings.resolve(geometry.X)
     squared = None if geometry.squared is None else geometry.squared.copy()
@@ -86,7 +88,7 @@ def evaluate_group(task: Task, geometry: Geometry, group: KernelGroup) -> list[C
         part = _evaluate_graph(task, geometry, factor, graph)
         for result in part:
             result.fit_seconds += shared
-        results += part
+        results.append(part)
     return results
 
 

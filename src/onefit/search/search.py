@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 
-from onefit._typing import Rows
+from onefit._typing import FloatArray, Rows
 from onefit.criteria import CRITERIA
 from onefit.criteria.common import Holdout
 from onefit.crossval import split_rows
@@ -22,8 +22,8 @@ from onefit.estimators import ManifoldEstimator
 from onefit.folds import RepeatedSemiSupervisedKFold, SemiSupervisedKFold, check_folds
 from onefit.search.candidates import (
     Job,
-    KernelGroup,
     default_grid,
+    finer_candidates,
     group_candidates,
     list_candidates,
     paper_grid,
@@ -83,6 +83,9 @@ class ManifoldSearchCV(GridSearchCV):
     selection : {"best", "one_standard_error"}, default="best"
         "best" takes the best mean score; ties go to the smaller held-out loss.
         "one_standard_error" takes the most regularised candidate within one standard error of it.
+    refine : int, default=0
+        Rounds of refinement after the grid: each tries the two penalties of the best candidate in
+        steps four times finer, within its basis.
     n_jobs : int or None, default=None
         Parallel jobs over kernels and graphs, through joblib.
     verbose : int, default=0
@@ -143,6 +146,7 @@ class ManifoldSearchCV(GridSearchCV):
         refit: bool | str | Callable[..., int] = True,
         n_iter: int | None = None,
         selection: str = "best",
+        refine: int = 0,
         n_jobs: int | None = None,
         verbose: int = 0,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -159,6 +163,7 @@ class ManifoldSearchCV(GridSearchCV):
         self.refit = refit
         self.n_iter = n_iter
         self.selection = selection
+        self.refine = refine
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.checkpoint = checkpoint
@@ -188,29 +193,18 @@ class ManifoldSearchCV(GridSearchCV):
         rows = preprocess(upstream, {}, X)
         targets, sample = final.read_labels(rows, y, sample_weight)
         candidates = self._candidates(final, prefix, rows)
-        groups = group_candidates(self.estimator, candidates)
-        n_jobs = effective_n_jobs(self.n_jobs)
-        groups = fit_to_memory(groups, rows.shape[0], self.memory_limit, n_jobs)
-        splits = split_rows(self._splitter(final, targets), X, y, targets)
-        folds = check_folds(splits, targets.labelled)
-        model = clone(final)
-        model.read_shape(targets)
-        scorer = fold_scorer(self.estimator, self.scoring, model, targets, X)
-        task = Task(
-            targets,
-            sample,
-            folds,
-            self.criterion,
-            self.holdout,
-            dict(self.criterion_params or {}),
-            scorer,
-        )
+        task = self._task(final, targets, sample, X, y)
         store = None
         if self.checkpoint is not None:
             store = Checkpoint(self.checkpoint, self._identity(rows, task, candidates))
-        results = self._run(task, groups, upstream, X, store, n_jobs)
-        self.n_splits_ = len(folds)
-        self.n_groups_ = sum(len(group.graphs) for group in groups)
+        self.n_groups_ = 0
+        results = self._run(task, candidates, 0, upstream, X, store)
+        for level in range(1, self.refine + 1):
+            best = candidates[self._choose(cv_results(candidates, results))]
+            fresh = finer_candidates(best, prefix, 0.25**level)
+            results += self._run(task, fresh, len(candidates), upstream, X, store)
+            candidates += fresh
+        self.n_splits_ = len(task.folds)
         self._conclude(candidates, results)
         self.search_time_ = time.perf_counter() - start
         if self.refit is not False:
@@ -228,6 +222,7 @@ class ManifoldSearchCV(GridSearchCV):
             )
         check_choice("holdout", self.holdout, ("labels", "points"))
         check_choice("selection", self.selection, ("best", "one_standard_error"))
+        check_integer("refine", self.refine, minimum=0)
         if self.n_iter is not None:
             check_integer("n_iter", self.n_iter, minimum=1)
         if self.memory_limit is not None:
@@ -269,27 +264,50 @@ class ManifoldSearchCV(GridSearchCV):
             ]
         )
 
+    def _task(
+        self, final: ManifoldEstimator, targets: Targets, sample: FloatArray, X: Any, y: Any
+    ) -> Task:
+        """Folds, criterion and scores."""
+        splits = split_rows(self._splitter(final, targets), X, y, targets)
+        model = clone(final)
+        model.read_shape(targets)
+        return Task(
+            targets,
+            sample,
+            check_folds(splits, targets.labelled),
+            self.criterion,
+            self.holdout,
+            dict(self.criterion_params or {}),
+            fold_scorer(self.estimator, self.scoring, model, targets, X),
+        )
+
     def _run(
         self,
         task: Task,
-        groups: Sequence[KernelGroup],
+        candidates: Sequence[Mapping[str, Any]],
+        first_index: int,
         upstream: Pipeline | None,
         X: Any,
         store: Checkpoint | None,
-        n_jobs: int,
     ) -> list[CandidateResult]:
-        """Evaluate what is not on disk yet; results of all candidates in order."""
-        done = {} if store is None else store.finished()
-        results = [CandidateResult(**stored) for group in done.values() for stored in group]
-        jobs = [job for job in split_jobs(groups, n_jobs) if job.key not in done]
-        total = sum(group.n_candidates for group in groups)
-        with progress_bar("candidates", total, enabled=self.verbose > 0) as bar:
+        """Evaluate what is not on disk yet; results of these candidates in order."""
+        n_jobs = effective_n_jobs(self.n_jobs)
+        groups = group_candidates(self.estimator, candidates, first_index)
+        groups = fit_to_memory(groups, task.targets.labelled.size, self.memory_limit, n_jobs)
+        self.n_groups_ += sum(len(group.graphs) for group in groups)
+        label = f"{first_index}:"
+        stored = {} if store is None else store.finished()
+        done = {key: value for key, value in stored.items() if key.startswith(label)}
+        results = [CandidateResult(**fields) for part in done.values() for fields in part]
+        jobs = split_jobs(groups, done, label, n_jobs)
+        with progress_bar("candidates", len(candidates), enabled=self.verbose > 0) as bar:
             bar.advance(len(results))
-            for key, part in _evaluated(task, jobs, upstream, X, n_jobs):
-                if store is not None:
-                    store.add(key, [vars(result) for result in part])
-                results += part
-                bar.advance(len(part))
+            for keys, parts in _evaluated(task, jobs, upstream, X, n_jobs):
+                for key, part in zip(keys, parts, strict=True):
+                    if store is not None:
+                        store.add(key, [vars(result) for result in part])
+                    results += part
+                    bar.advance(len(part))
         return sorted(results, key=lambda result: result.index)
 
     def _conclude(
@@ -303,31 +321,32 @@ class ManifoldSearchCV(GridSearchCV):
         self.cv_results_ = cv_results(candidates, results)
         if self.multimetric_ and self.refit is False:
             return
-        self.best_index_ = self._choose()
+        self.best_index_ = self._choose(self.cv_results_)
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.certified_ = self._is_certain()
         if not callable(self.refit):
             name = self.refit if self.multimetric_ else "score"
             self.best_score_ = self.cv_results_[f"mean_test_{name}"][self.best_index_]
 
-    def _choose(self) -> int:
+    def _choose(self, columns: Mapping[str, Any]) -> int:
+        """Index of the best candidate in a table of results."""
         if callable(self.refit):
-            index = self.refit(self.cv_results_)
-            if not isinstance(index, Integral) or not 0 <= index < len(self.cv_results_["params"]):
+            index = self.refit(columns)
+            if not isinstance(index, Integral) or not 0 <= index < len(columns["params"]):
                 raise ValueError(
                     f"refit returned {index!r}; expected the index of a candidate, from 0 to "
-                    f"{len(self.cv_results_['params']) - 1}."
+                    f"{len(columns['params']) - 1}."
                 )
             return int(index)
         name = "score"
-        if self.multimetric_:
-            if not isinstance(self.refit, str) or f"mean_test_{self.refit}" not in self.cv_results_:
+        if "mean_test_score" not in columns:
+            if not isinstance(self.refit, str) or f"mean_test_{self.refit}" not in columns:
                 raise ValueError(
                     f"refit={self.refit!r} with several scores; expected the name of the one to "
                     "choose by, a callable, or False."
                 )
             name = self.refit
-        return choose(self.cv_results_, name, self.selection)
+        return choose(columns, name, self.selection)
 
     def _is_certain(self) -> bool:
         """Whether no error within the bounds could have led to another choice."""
@@ -355,7 +374,7 @@ class ManifoldSearchCV(GridSearchCV):
 
 def _evaluated(
     task: Task, jobs: Sequence[Job], upstream: Pipeline | None, X: Any, n_jobs: int
-) -> Iterator[tuple[str, list[CandidateResult]]]:
+) -> Iterator[tuple[tuple[str, ...], list[list[CandidateResult]]]]:
     """Results of the jobs as they come; jobs on the same rows share distances and neighbours."""
     by_rows: dict[Any, list[Job]] = {}
     for job in jobs:
@@ -371,5 +390,7 @@ def _evaluated(
             yield from parallel(delayed(_evaluate_job)(task, geometry, job) for job in same)
 
 
-def _evaluate_job(task: Task, geometry: Geometry, job: Job) -> tuple[str, list[CandidateResult]]:
-    return job.key, evaluate_group(task, geometry, job.group)
+def _evaluate_job(
+    task: Task, geometry: Geometry, job: Job
+) -> tuple[tuple[str, ...], list[list[CandidateResult]]]:
+    return job.keys, evaluate_group(task, geometry, job.group)

@@ -1,0 +1,210 @@
+"""What a search costs against refitting every candidate on every fold.
+
+    python benchmarks/search.py plane     # 81 penalties on a3a: LapRLS at t = 10 and 20, LapSVC at 10
+    python benchmarks/search.py profile   # where the time of `plane` goes, and its peak memory
+    python benchmarks/search.py report    # the table for the docs
+
+The rival is GridSearchCV-style refitting with our own single fit, the fastest there is here: with
+labels held out, a fit on all rows for every candidate and fold with the fold's labels hidden. Its
+time is taken from a stated random sample of these fits, interleaved with runs of the search.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import tracemalloc
+
+import numpy as np
+from common import load, save, training_split, write_table
+from sklearn.base import clone
+
+from onefit import (
+    LapRLSClassifier,
+    LapSVC,
+    ManifoldSearchCV,
+    SemiSupervisedKFold,
+)
+from onefit.basis import factor_kernel, plane_basis
+from onefit.folds import check_folds
+from onefit.graphs import Graph
+from onefit.kernels import Kernel
+from onefit.search.candidates import list_candidates
+from onefit.search.plane import square_plane
+
+PLANE = {
+    "ambient_penalty": [10.0**i for i in range(-6, 3)],
+    "manifold_penalty": [10.0**i for i in range(-6, 3)],
+}
+MODEL = {"kernel_width": 128.0, "n_neighbors": 4, "graph_width": 64.0}
+REPEATS = 5
+SAMPLE = 60
+
+
+def partly_labelled(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, targets with unlabelled rows marked, and all targets."""
+    X, y, labelled = training_split(name)
+    if name == "a3a":
+        y = (y > 0).astype(int)
+        return X, np.where(labelled, y, -1), y
+    y = (y - y[labelled].mean()) / y[labelled].std()
+    return X, np.where(labelled, y, np.nan), y
+
+
+def hide(y: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Targets with these rows unlabelled."""
+    hidden = y.copy()
+    hidden[rows] = -1 if y.dtype.kind == "i" else np.nan
+    return hidden
+
+
+def race(model, grid, X, y, t, repeats, sample, seed=0) -> dict:
+    """Interleave searches with single fits of the rival, on random candidates and folds."""
+    cv = SemiSupervisedKFold(t, shuffle=True, random_state=0)
+    splits = list(cv.split(X, y))
+    candidates = list_candidates(grid, None, None)
+    rng = np.random.default_rng(seed)
+    pairs = [(rng.integers(len(candidates)), rng.integers(t)) for _ in range(sample)]
+    searches, fits = [], []
+    ManifoldSearchCV(model, {k: v[:1] for k, v in grid.items()}, cv=cv).fit(X, y)  # warm up
+    for chunk in np.array_split(np.array(pairs), repeats):
+        start = time.perf_counter()
+        search = ManifoldSearchCV(model, grid, cv=cv).fit(X, y)
+        searches.append(time.perf_counter() - start)
+        for i, fold in chunk:
+            params = candidates[i]
+            test = splits[fold][1]
+            start = time.perf_counter()
+            rival = clone(model).set_params(**params).fit(X, hide(y, test))
+            rival.decisions(X[test])
+            fits.append(time.perf_counter() - start)
+    return {
+        "t": t,
+        "candidates": len(candidates),
+        "search_seconds": searches,
+        "fit_seconds": fits,
+        "certified": search.certified_,
+        "best": {k: float(v) for k, v in search.best_params_.items()},
+        "best_score": float(search.best_score_),
+    }
+
+
+def plane() -> None:
+    X, y, _ = partly_labelled("a3a")
+    runs = {}
+    for name, model, t in (
+        ("LapRLS, t = 10", LapRLSClassifier(**MODEL), 10),
+        ("LapRLS, t = 20", LapRLSClassifier(**MODEL), 20),
+        ("LapSVC, t = 10", LapSVC(**MODEL), 10),
+    ):
+        runs[name] = race(model, PLANE, X, y, t, REPEATS, SAMPLE)
+        ours = np.median(runs[name]["search_seconds"])
+        rival = runs[name]["candidates"] * t * np.median(runs[name]["fit_seconds"])
+        print(f"{name}: {ours:.2f} s, rival {rival:.0f} s, {rival / ours:.0f} times")
+    runs["agreement"] = agreement(X, y)
+    save("search_plane", {"rows": len(y), "labels": int((y != -1).sum()), "runs": runs})
+
+
+def agreement(X: np.ndarray, y: np.ndarray, t: int = 10, sample: int = 30) -> float:
+    """Largest relative difference between our held-out decisions and refits, over a sample."""
+    model = LapRLSClassifier(**MODEL)
+    targets, sample_weight = model.read_labels(X, y, None)
+    graph = Graph(model.fit(X, y).graph_)
+    labelled = np.flatnonzero(targets.labelled)
+    factor = factor_kernel(Kernel(width=MODEL["kernel_width"])(X))
+    basis = plane_basis(factor, graph.laplacian, labelled)
+    splits = list(SemiSupervisedKFold(t, shuffle=True, random_state=0).split(X, y))
+    folds = check_folds(splits, targets.labelled)
+    candidates = list_candidates(PLANE, None, None)
+    rng = np.random.default_rng(1)
+    worst = 0.0
+    for _ in range(sample):
+        params, fold = candidates[rng.integers(len(candidates))], int(rng.integers(t))
+        model.set_params(**params)
+        problem = model.pose_problem(basis, graph, targets, sample_weight)
+        ours = square_plane(
+            problem.deformed.labelled_gram,
+            np.array([problem.ambient_penalty]),
+            problem.targets,
+            problem.weights,
+            [folds[fold]],
+            fit_intercept=False,
+        )[0][0]
+        test = splits[fold][1]
+        refit = clone(model).fit(X, hide(y, test)).decisions(X[test])
+        worst = max(worst, float(np.abs(ours - refit).max() / np.abs(refit).max()))
+    print(f"held-out decisions agree to {worst:.1e}")
+    return worst
+
+
+def profile() -> None:
+    import cProfile
+    import pstats
+
+    X, y, _ = partly_labelled("a3a")
+    cv = SemiSupervisedKFold(10, shuffle=True, random_state=0)
+    search = ManifoldSearchCV(LapRLSClassifier(**MODEL), PLANE, cv=cv, refit=False)
+    search.fit(X, y)
+    profiler = cProfile.Profile()
+    profiler.enable()
+    search.fit(X, y)
+    profiler.disable()
+    stats = pstats.Stats(profiler).stats
+    total = max(entry[3] for entry in stats.values())
+    dense = {"plane_basis", "factor_kernel", "rotate", "labelled_gram"}
+    parts = {name: entry[3] for (_, _, name), entry in stats.items() if name in dense}
+    parts |= {
+        "kernel and distances": sum(
+            entry[3] for (_, _, n), entry in stats.items() if n in {"squared_distances"}
+        ),
+        "small eigenproblems and folds": next(
+            entry[3] for (_, _, n), entry in stats.items() if n == "square_plane"
+        ),
+    }
+    tracemalloc.start()
+    search.fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    for name, seconds in parts.items():
+        print(f"{name:32s}{seconds:8.3f} s {100 * seconds / total:5.1f} %")
+    print(f"total {total:.2f} s; peak memory {peak / 8 / len(y) ** 2:.2f} N^2 doubles")
+    save(
+        "search_profile",
+        {"rows": len(y), "total": total, "parts": parts, "peak_n2": peak / 8 / len(y) ** 2},
+    )
+
+
+def report() -> None:
+    result = load("search_plane")
+    rows = []
+    for name, run in result["runs"].items():
+        if name == "agreement":
+            continue
+        ours, fit = np.median(run["search_seconds"]), np.median(run["fit_seconds"])
+        refits = run["candidates"] * run["t"]
+        rows.append(
+            [
+                name,
+                f"{ours:.2f}",
+                f"{1e3 * fit:.0f}",
+                f"{refits:,}",
+                f"{refits * fit:.0f}",
+                f"{refits * fit / ours:.0f}",
+            ]
+        )
+    header = ["", "search, s", "one fit, ms", "fits of the rival", "rival, s", "times faster"]
+    write_table("search_plane", header, rows, result)
+    found = load("search_profile")
+    shares = [
+        [name, f"{1e3 * seconds:.0f}", f"{100 * seconds / found['total']:.0f}"]
+        for name, seconds in sorted(found["parts"].items(), key=lambda item: -item[1])
+    ]
+    write_table("search_profile", ["part", "milliseconds", "per cent"], shares, found)
+
+
+STEPS = {f.__name__: f for f in (plane, profile, report)}
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1] not in STEPS:
+        sys.exit(__doc__)
+    STEPS[sys.argv[1]]()
