@@ -10,6 +10,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +29,32 @@ IMAGES = DOCS / "images"
 N_FEATURES = {"a3a": 123, "abalone": 8, "space_ga": 6}
 
 
-def training_split(name: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """70 % of the rows of a data set, standardised, with 10 % of them labelled (a mask)."""
+@dataclass(frozen=True)
+class Split:
+    """A data set as in the paper: 70 % of the rows to train on, a tenth of them labelled."""
+
+    X: np.ndarray
+    y: np.ndarray
+    labelled: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+
+
+def paper_split(name: str, seed: int = 0) -> Split:
+    """Read a data set, split it at random and standardise its columns on the training rows."""
     folder = os.environ.get("ONEFIT_DATA")
     if not folder:
         sys.exit("set ONEFIT_DATA to a folder with the LIBSVM files (NAME.xz)")
     raw = lzma.decompress((Path(folder) / f"{name}.xz").read_bytes())
     X, y = load_svmlight_file(io.BytesIO(raw), n_features=N_FEATURES[name])
     rng = np.random.default_rng(seed)
-    rows = rng.permutation(X.shape[0])[: int(0.7 * X.shape[0])]
-    X = StandardScaler().fit_transform(X.toarray()[rows])
-    labelled = np.zeros(rows.size, dtype=bool)
-    labelled[rng.permutation(rows.size)[: rows.size // 10]] = True
-    return X, y[rows], labelled
+    rows = rng.permutation(X.shape[0])
+    train, test = np.split(rows, [int(0.7 * rows.size)])
+    scaler = StandardScaler().fit(X.toarray()[train])
+    labelled = np.zeros(train.size, dtype=bool)
+    labelled[rng.permutation(train.size)[: train.size // 10]] = True
+    X = scaler.transform(X.toarray())
+    return Split(X[train], y[train], labelled, X[test], y[test])
 
 
 def interleaved(jobs: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:

@@ -1,6 +1,8 @@
 """What a search costs against refitting every candidate on every fold.
 
-    python benchmarks/search.py plane     # 81 penalties on a3a: LapRLS at t = 10 and 20, LapSVC at 10
+    python benchmarks/search.py plane     # 81 penalties on a3a, LapRLS and LapSVC
+    python benchmarks/search.py grid      # the paper's 13,365 candidates on abalone, t = 10
+    python benchmarks/search.py jobs      # one job and two, on 9 kernels of that grid
     python benchmarks/search.py profile   # where the time of `plane` goes, and its peak memory
     python benchmarks/search.py report    # the table for the docs
 
@@ -11,16 +13,19 @@ time is taken from a stated random sample of these fits, interleaved with runs o
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import time
 import tracemalloc
 
 import numpy as np
-from common import load, save, training_split, write_table
+from common import Split, load, paper_split, save, write_table
 from sklearn.base import clone
 
 from onefit import (
     LapRLSClassifier,
+    LapRLSRegressor,
     LapSVC,
     ManifoldSearchCV,
     SemiSupervisedKFold,
@@ -29,7 +34,7 @@ from onefit.basis import factor_kernel, plane_basis
 from onefit.folds import check_folds
 from onefit.graphs import Graph
 from onefit.kernels import Kernel
-from onefit.search.candidates import list_candidates
+from onefit.search.candidates import list_candidates, paper_grid
 from onefit.search.plane import square_plane
 
 PLANE = {
@@ -39,16 +44,13 @@ PLANE = {
 MODEL = {"kernel_width": 128.0, "n_neighbors": 4, "graph_width": 64.0}
 REPEATS = 5
 SAMPLE = 60
+N_COMPONENTS = 300
 
 
-def partly_labelled(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows, targets with unlabelled rows marked, and all targets."""
-    X, y, labelled = training_split(name)
-    if name == "a3a":
-        y = (y > 0).astype(int)
-        return X, np.where(labelled, y, -1), y
-    y = (y - y[labelled].mean()) / y[labelled].std()
-    return X, np.where(labelled, y, np.nan), y
+def classes_of_a3a() -> tuple[np.ndarray, np.ndarray, Split]:
+    """Rows, and class labels with -1 where unlabelled."""
+    data = paper_split("a3a")
+    return data.X, np.where(data.labelled, (data.y > 0).astype(int), -1), data
 
 
 def hide(y: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -76,7 +78,7 @@ def race(model, grid, X, y, t, repeats, sample, seed=0) -> dict:
             test = splits[fold][1]
             start = time.perf_counter()
             rival = clone(model).set_params(**params).fit(X, hide(y, test))
-            rival.decisions(X[test])
+            rival._decisions(X[test])
             fits.append(time.perf_counter() - start)
     return {
         "t": t,
@@ -90,7 +92,7 @@ def race(model, grid, X, y, t, repeats, sample, seed=0) -> dict:
 
 
 def plane() -> None:
-    X, y, _ = partly_labelled("a3a")
+    X, y, _ = classes_of_a3a()
     runs = {}
     for name, model, t in (
         ("LapRLS, t = 10", LapRLSClassifier(**MODEL), 10),
@@ -108,7 +110,7 @@ def plane() -> None:
 def agreement(X: np.ndarray, y: np.ndarray, t: int = 10, sample: int = 30) -> float:
     """Largest relative difference between our held-out decisions and refits, over a sample."""
     model = LapRLSClassifier(**MODEL)
-    targets, sample_weight = model.read_labels(X, y, None)
+    targets, sample_weight = model._read_labels(X, y, None)
     graph = Graph(model.fit(X, y).graph_)
     labelled = np.flatnonzero(targets.labelled)
     factor = factor_kernel(Kernel(width=MODEL["kernel_width"])(X))
@@ -121,7 +123,7 @@ def agreement(X: np.ndarray, y: np.ndarray, t: int = 10, sample: int = 30) -> fl
     for _ in range(sample):
         params, fold = candidates[rng.integers(len(candidates))], int(rng.integers(t))
         model.set_params(**params)
-        problem = model.pose_problem(basis, graph, targets, sample_weight)
+        problem = model._pose_problem(basis, graph, targets, sample_weight)
         ours = square_plane(
             problem.deformed.labelled_gram,
             np.array([problem.ambient_penalty]),
@@ -131,7 +133,7 @@ def agreement(X: np.ndarray, y: np.ndarray, t: int = 10, sample: int = 30) -> fl
             fit_intercept=False,
         )[0][0]
         test = splits[fold][1]
-        refit = clone(model).fit(X, hide(y, test)).decisions(X[test])
+        refit = clone(model).fit(X, hide(y, test))._decisions(X[test])
         worst = max(worst, float(np.abs(ours - refit).max() / np.abs(refit).max()))
     print(f"held-out decisions agree to {worst:.1e}")
     return worst
@@ -141,7 +143,7 @@ def profile() -> None:
     import cProfile
     import pstats
 
-    X, y, _ = partly_labelled("a3a")
+    X, y, _ = classes_of_a3a()
     cv = SemiSupervisedKFold(10, shuffle=True, random_state=0)
     search = ManifoldSearchCV(LapRLSClassifier(**MODEL), PLANE, cv=cv, refit=False)
     search.fit(X, y)
@@ -174,6 +176,84 @@ def profile() -> None:
     )
 
 
+def grid() -> None:
+    data = paper_split("abalone")
+    mean, std = data.y[data.labelled].mean(), data.y[data.labelled].std()
+    y = np.where(data.labelled, (data.y - mean) / std, np.nan)
+    truth = (data.y_test - mean) / std
+    cv = SemiSupervisedKFold(10, shuffle=True, random_state=0)
+    fits = _sample_of_fits(data.X, y, list(cv.split(data.X, y)))
+    runs = {}
+    for name, components in (("exact", None), ("Nystrom", N_COMPONENTS)):
+        model = LapRLSRegressor(n_components=components, landmarks="rpcholesky", random_state=0)
+        start = time.perf_counter()
+        search = ManifoldSearchCV(
+            model, "paper", cv=cv, scoring="neg_mean_squared_error", verbose=1
+        ).fit(data.X, y)
+        seconds = time.perf_counter() - start
+        error = float(np.mean(np.square(search.predict(data.X_test) - truth)))
+        runs[name] = {
+            "n_components": components,
+            "seconds": seconds,
+            "test_error": error,
+            "best": search.best_params_,
+        }
+        refits = 10 * len(search.cv_results_["params"])
+        print(
+            f"{name}: {seconds:.0f} s, {refits * np.median(fits) / seconds:.0f} times, {error:.5f}"
+        )
+    save("search_grid", {"rows": len(y), "fit_seconds": fits, "refits": refits, "runs": runs})
+
+
+def _sample_of_fits(X, y, splits, sample=SAMPLE) -> list[float]:
+    """Seconds of single fits on random candidates of the paper's grid and random folds."""
+    candidates = list_candidates(paper_grid(), None, None)
+    rng = np.random.default_rng(0)
+    seconds = []
+    for _ in range(sample):
+        params = candidates[rng.integers(len(candidates))]
+        test = splits[rng.integers(len(splits))][1]
+        start = time.perf_counter()
+        LapRLSRegressor(**params).fit(X, hide(y, test))._decisions(X[test])
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+def jobs() -> None:
+    """Each setting in its own process, so that the number of BLAS threads can be set."""
+    seconds: dict[str, list[float]] = {}
+    settings = {
+        "one job, one BLAS thread": ("1", "1"),
+        "one job, all BLAS threads": ("1", str(os.cpu_count())),
+        "two jobs": ("2", str(os.cpu_count())),
+    }
+    for _ in range(3):
+        for name, (n_jobs, threads) in settings.items():
+            command = [sys.executable, __file__, "one-search", n_jobs]
+            environment = {**os.environ, "OPENBLAS_NUM_THREADS": threads}
+            output = subprocess.run(
+                command, env=environment, capture_output=True, text=True, check=True
+            ).stdout
+            seconds.setdefault(name, []).append(float(output.split()[-1]))
+    for name, runs in seconds.items():
+        print(f"{name}: {np.median(runs):.1f} s")
+    save("search_jobs", {"seconds": seconds})
+
+
+def one_search(n_jobs: int) -> None:
+    data = paper_split("abalone")
+    y = np.where(data.labelled, (data.y - data.y.mean()) / data.y.std(), np.nan)
+    part = {**paper_grid(), "n_neighbors": [4], "graph_width": [1.0]}
+    search = ManifoldSearchCV(
+        LapRLSRegressor(), part, cv=10, scoring="neg_mean_squared_error", n_jobs=n_jobs, refit=False
+    )
+    small = {name: values[:1] for name, values in part.items()}
+    clone(search).set_params(param_grid=small).fit(data.X, y)  # start workers
+    start = time.perf_counter()
+    search.fit(data.X, y)
+    print(time.perf_counter() - start)
+
+
 def report() -> None:
     result = load("search_plane")
     rows = []
@@ -202,9 +282,11 @@ def report() -> None:
     write_table("search_profile", ["part", "milliseconds", "per cent"], shares, found)
 
 
-STEPS = {f.__name__: f for f in (plane, profile, report)}
+STEPS = {f.__name__: f for f in (plane, grid, jobs, profile, report)}
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["one-search"]:
+        sys.exit(one_search(int(sys.argv[2])))
     if len(sys.argv) != 2 or sys.argv[1] not in STEPS:
         sys.exit(__doc__)
     STEPS[sys.argv[1]]()

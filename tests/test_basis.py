@@ -357,7 +357,7 @@ class TestEstimators:
     y = np.where(np.arange(150) % 6 == 0, classes, -1).astype(int)
     new, _ = reference.bundled_data(load_breast_cancer, 30, seed=1)
 
-    def decisions(self, name, **params):
+    def _decisions(self, name, **params):
         model = ESTIMATORS[name].__class__(**{**ESTIMATORS[name].get_params(), **params})
         y = np.where(self.y == -1, np.nan, self.y) if name == "regressor" else self.y
         model.fit(self.rows, y)
@@ -368,8 +368,8 @@ class TestEstimators:
     @pytest.mark.parametrize("name", ESTIMATORS)
     @pytest.mark.parametrize("width", [1.0, "median", 2.0**10])
     def test_all_rows_as_landmarks_give_the_exact_solution(self, name, rule, width):
-        exact = self.decisions(name, kernel_width=width)
-        nystrom = self.decisions(
+        exact = self._decisions(name, kernel_width=width)
+        nystrom = self._decisions(
             name, kernel_width=width, n_components=150, landmarks=rule, random_state=0
         )
         assert_allclose(nystrom, exact, atol=1e-8 * np.abs(exact).max())
@@ -377,12 +377,12 @@ class TestEstimators:
     @every_rule
     @pytest.mark.parametrize("name", ESTIMATORS)
     def test_error_falls_as_landmarks_are_added(self, name, rule):
-        exact = self.decisions(name)
+        exact = self._decisions(name)
         errors = [
             np.mean(
                 [
                     np.abs(
-                        self.decisions(name, n_components=c, landmarks=rule, random_state=seed)
+                        self._decisions(name, n_components=c, landmarks=rule, random_state=seed)
                         - exact
                     ).mean()
                     for seed in range(5)

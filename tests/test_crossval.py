@@ -562,7 +562,7 @@ class TestOptions:
             cross_val_decisions(ESTIMATORS["square"], X, y, criterion="gcv")
         with pytest.raises(ValueError, match=r"holdout='rows'; expected one of .*'labels'"):
             cross_val_decisions(ESTIMATORS["square"], X, y, holdout="rows")
-        with pytest.raises(TypeError, match="n_step"):
+        with pytest.raises(ValueError, match=r"'n_step'.*options are \['n_steps'\]"):
             cross_val_decisions(
                 ESTIMATORS["square"], X, y, criterion="newton", criterion_params={"n_step": 2}
             )

@@ -71,7 +71,7 @@ def expected():
 
 
 def assert_same_fit(model, other, X, rtol=1e-7, atol=1e-8):
-    np.testing.assert_allclose(model.decisions(X), other.decisions(X), rtol=rtol, atol=atol)
+    np.testing.assert_allclose(model._decisions(X), other._decisions(X), rtol=rtol, atol=atol)
 
 
 @pytest.mark.parametrize("ambient_penalty", [1e-4, 1e-2, 1.0])
@@ -324,9 +324,9 @@ class TestSparseRows:
         model = fitted(estimator, as_sparse(X), y)
         np.testing.assert_allclose(model.kernel_width_, dense.kernel_width_, rtol=1e-12)
         np.testing.assert_allclose(model.graph_width_, dense.graph_width_, rtol=1e-12)
-        np.testing.assert_allclose(model.decisions(as_sparse(X)), dense.decisions(X), atol=1e-7)
-        np.testing.assert_allclose(model.decisions(X), dense.decisions(X), atol=1e-7)
-        np.testing.assert_allclose(dense.decisions(as_sparse(X)), dense.decisions(X), atol=1e-7)
+        np.testing.assert_allclose(model._decisions(as_sparse(X)), dense._decisions(X), atol=1e-7)
+        np.testing.assert_allclose(model._decisions(X), dense._decisions(X), atol=1e-7)
+        np.testing.assert_allclose(dense._decisions(as_sparse(X)), dense._decisions(X), atol=1e-7)
 
     @pytest.mark.parametrize("kernel", ["linear", "rbf", "laplacian", "cosine", "poly"])
     @pytest.mark.parametrize("n_components", [None, 10])
@@ -369,9 +369,9 @@ class TestWeights:
         one = fitted(estimator, self.X, self.y, weight)
         other = fitted(estimator, self.X, self.y, np.where(np.arange(80) % 2, 1.0, 0.5))
         assert_same_fit(one, other, self.X)
-        assert np.abs(one.decisions(self.X) - fitted(estimator, self.X, self.y).decisions(self.X))[
-            :, 0
-        ].max() > (1e-4)
+        assert np.abs(
+            one._decisions(self.X) - fitted(estimator, self.X, self.y)._decisions(self.X)
+        )[:, 0].max() > (1e-4)
 
     @every_estimator
     def test_zero_weight_is_unlabelled(self, estimator):
@@ -654,7 +654,7 @@ class TestKernels:
             model = fitted(estimator, K, self.y, kernel="precomputed", graph=gaussian.graph_)
             new = rbf_kernel(self.new_rows, self.X, gamma=1.0)
             np.testing.assert_allclose(
-                model.decisions(new), gaussian.decisions(self.new_rows), rtol=1e-7, atol=1e-8
+                model._decisions(new), gaussian._decisions(self.new_rows), rtol=1e-7, atol=1e-8
             )
             assert model.X_fit_ is None
             assert model.kernel_width_ is None
@@ -693,9 +693,9 @@ class TestKernels:
         for estimator in ESTIMATORS.values():
             model = fitted(estimator, K, self.y, kernel="precomputed")
             exact = fitted(estimator, X, self.y, kernel="linear", graph=model.graph_)
-            np.testing.assert_allclose(model.decisions(K), exact.decisions(X), atol=1e-4)
+            np.testing.assert_allclose(model._decisions(K), exact._decisions(X), atol=1e-4)
             model = fitted(estimator, K, self.y, kernel="precomputed", ambient_penalty=1e-6)
-            assert np.isfinite(model.decisions(K)).all()
+            assert np.isfinite(model._decisions(K)).all()
 
     @pytest.mark.parametrize(
         "name, params",
@@ -789,7 +789,7 @@ class TestGraphs:
         y = np.where(np.isin(np.arange(80), [np.argmax(truth), np.argmin(truth)]), truth, -1)
         W = np.equal.outer(truth, truth).astype(float)
         model = fitted(estimator, X, y, graph=W, manifold_penalty=1e6, kernel_width=0.1)
-        values = model.decisions(X)[:, 0]
+        values = model._decisions(X)[:, 0]
         for c in (0, 1):
             inside = values[truth == c]
             assert np.ptp(inside) < 3e-3
@@ -824,7 +824,7 @@ class TestWidths:
             scaled = fitted(estimator, scale * X, y)
             assert scaled.kernel_width_ == pytest.approx(scale**2 * model.kernel_width_)
             assert scaled.graph_width_ == pytest.approx(scale**2 * model.graph_width_)
-            np.testing.assert_allclose(scaled.decisions(scale * X), model.decisions(X), atol=1e-7)
+            np.testing.assert_allclose(scaled._decisions(scale * X), model._decisions(X), atol=1e-7)
 
     def test_given_widths_are_used(self):
         X, y = moons()
@@ -841,7 +841,7 @@ class TestNystrom:
         model = fitted(
             estimator, X, y, kernel_width=0.1, n_components=80, landmarks=landmarks, random_state=0
         )
-        np.testing.assert_allclose(model.decisions(X), exact.decisions(X), atol=1e-5)
+        np.testing.assert_allclose(model._decisions(X), exact._decisions(X), atol=1e-5)
 
     @pytest.mark.parametrize("landmarks", ["uniform", "rpcholesky"])
     def test_support_is_the_landmarks(self, landmarks):

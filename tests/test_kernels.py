@@ -125,7 +125,7 @@ class TestOtherKernels:
         np.testing.assert_allclose(Kernel(kernel, params={"power": 2})(X), (X @ X.T) ** 2)
 
     def test_callable_of_single_rows_is_explained(self):
-        with pytest.raises(ValueError, match=r"shape \(\); expected .* \(30, 30\).*partial"):
+        with pytest.raises(ValueError, match=r"shape \(\). Expected .* \(30, 30\).*partial"):
             Kernel(lambda A, B: 1.0)(X)
 
     @pytest.mark.parametrize("value", [np.nan, np.inf])

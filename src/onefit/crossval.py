@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -44,6 +45,16 @@ class HeldOutDecisions:
         Rows held out in each fold.
     fold_predictions : list of arrays
         Their decision values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefit import LapRLSRegressor, cross_val_decisions
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> y = np.where(np.arange(20) % 2, X[:, 0], np.nan)          # ten labels
+    >>> held_out = cross_val_decisions(LapRLSRegressor(), X, y, cv=5)
+    >>> held_out.predictions.shape, len(held_out.fold_rows)
+    ((20,), 5)
     """
 
     predictions: FloatArray
@@ -126,13 +137,13 @@ def cross_val_decisions(
     if rebuild_graph:
         _check_rebuild(estimator, criterion, holdout, error_bounds, criterion_params)
     model = clone(estimator)
-    assembled = model.assemble(X, y, sample_weight)
+    assembled = model._assemble(X, y, sample_weight)
     folds = check_folds(split_rows(cv, X, y, assembled.targets), assembled.targets.labelled)
     if rebuild_graph:
         results = _refit_literally(model, assembled, folds)
     else:
         fit = assembled.solve()
-        options = dict(criterion_params or {})
+        options = check_criterion_params(criterion, criterion_params)
         with _threads_for(assembled.problem.n_labelled, holdout):
             results = CRITERIA[criterion](fit, folds, holdout, bounds=error_bounds, **options)
     return _gather(results, assembled)
@@ -142,10 +153,28 @@ def _check_arguments(estimator: Any, criterion: str, holdout: str) -> None:
     if not isinstance(estimator, ManifoldEstimator):
         raise TypeError(
             f"estimator is a {type(estimator).__name__}; expected LapRLSRegressor, "
-            "LapRLSClassifier, LapSVC or LapLogisticRegression."
+            "LapRLSClassifier, LapSVC or LapLogisticRegression. For a Pipeline, transform X first "
+            "and pass the last step, or use ManifoldSearchCV."
         )
     check_choice("criterion", criterion, CRITERIA)
     check_choice("holdout", holdout, ("labels", "points"))
+
+
+def check_criterion_params(criterion: str, params: Any) -> dict[str, Any]:
+    """Options of a criterion as a dict; raises on those that it does not have."""
+    if params is None:
+        return {}
+    if not isinstance(params, Mapping):
+        raise TypeError(f"criterion_params={params!r}; expected a dict of options.")
+    signature = inspect.signature(CRITERIA[criterion]).parameters.values()
+    options = [p.name for p in signature if p.kind is p.KEYWORD_ONLY and p.name != "bounds"]
+    unknown = [name for name in params if name not in options]
+    if unknown:
+        raise ValueError(
+            f"criterion_params has {unknown[0]!r}, which criterion={criterion!r} does not know; "
+            f"its options are {options}."
+        )
+    return dict(params)
 
 
 def _check_rebuild(
@@ -176,7 +205,7 @@ def split_rows(cv: Any, X: Any, y: Any, targets: Targets) -> Iterable[tuple[Any,
         # The estimator has read y already: no need to guess whether it holds classes.
         strata = np.full(targets.labelled.shape[0], UNLABELED, dtype=np.intp)
         strata[targets.labelled] = 0 if targets.codes is None else targets.codes
-        return cv.split_strata(strata)
+        return cv._split_strata(strata)
     if not isinstance(cv, str):
         if hasattr(cv, "split"):
             return cv.split(X, y)
@@ -212,7 +241,7 @@ def _refit_literally(
                 "rebuild_graph=True and a fold without a label of every class; use fewer folds."
             )
         new = X[np.ix_(test, kept)] if is_precomputed else X[test]
-        results.append(FoldDecisions(test, refit.decisions(new), None, refit.n_iter_))
+        results.append(FoldDecisions(test, refit._decisions(new), None, refit.n_iter_))
     return results
 
 

@@ -16,6 +16,8 @@ from onefit.targets import UNLABELED, encode_classes
 __all__ = ["Fold", "RepeatedSemiSupervisedKFold", "SemiSupervisedKFold", "check_folds"]
 
 Task = Literal["auto", "classification", "regression"]
+#: Whole numbers stored as floats are taken for class labels up to this many.
+_MANY_CLASSES = 30
 
 
 class SemiSupervisedKFold:
@@ -24,7 +26,9 @@ class SemiSupervisedKFold:
     Fold i consists of labelled rows :math:`L_i` and unlabelled rows :math:`U_i`. ``split`` yields
     as training rows all but :math:`L_i \cup U_i` and as test rows :math:`L_i` alone, so that
     scikit-learn's own tools never score a row whose label is unknown. Classes are spread evenly
-    over the folds; classes rarer than the number of folds are simply absent from some.
+    over the folds; classes rarer than the number of folds are simply absent from some. Since no
+    fold tests unlabelled rows, :func:`~sklearn.model_selection.cross_val_predict`, which wants a
+    prediction for every row, refuses these folds; :func:`cross_val_decisions` takes its place.
 
     Parameters
     ----------
@@ -86,9 +90,9 @@ class SemiSupervisedKFold:
             Not used.
         """
         X, y = indexable(X, y)
-        yield from self.split_strata(label_strata(y, self.task))
+        yield from self._split_strata(label_strata(y, self.task))
 
-    def split_strata(self, strata: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+    def _split_strata(self, strata: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
         """As :meth:`split`, for class numbers that are -1 in unlabelled rows."""
         labelled = strata != UNLABELED
         self._check(int(labelled.sum()))
@@ -158,9 +162,9 @@ class RepeatedSemiSupervisedKFold:
     def split(self, X: Any, y: Any, groups: Any = None) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield (train, test) row numbers of every fold of every repeat."""
         X, y = indexable(X, y)
-        yield from self.split_strata(label_strata(y, self.task))
+        yield from self._split_strata(label_strata(y, self.task))
 
-    def split_strata(self, strata: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+    def _split_strata(self, strata: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
         """As :meth:`split`, for class numbers that are -1 in unlabelled rows."""
         n = self.n_repeats
         if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
@@ -169,7 +173,7 @@ class RepeatedSemiSupervisedKFold:
         for _ in range(n):
             seed = int(rng.randint(np.iinfo(np.int32).max))
             once = SemiSupervisedKFold(self.n_splits, shuffle=True, random_state=seed)
-            yield from once.split_strata(strata)
+            yield from once._split_strata(strata)
 
 
 def _deal(strata: IntArray, t: int, rng: np.random.RandomState | None) -> IntArray:
@@ -191,7 +195,17 @@ def _looks_continuous(values: np.ndarray[Any, Any]) -> bool:
         except (TypeError, ValueError):
             return False
         values = numbers[~np.isnan(numbers)]
-    return values.dtype.kind == "f" and not np.all(values == np.floor(values))
+    if values.dtype.kind != "f":
+        return False
+    if not np.all(values == np.floor(values)):
+        return True
+    if UNLABELED in values and np.unique(values).size > _MANY_CLASSES:
+        raise ValueError(
+            f"y has {np.unique(values).size} different whole numbers, stored as floats, among them "
+            "-1: is that a target or the mark of unlabelled rows? Say task='regression' or "
+            "task='classification'."
+        )
+    return False
 
 
 def label_strata(y: Any, task: Task = "auto") -> IntArray:
@@ -299,7 +313,7 @@ def _row_mask(rows: Any, n: int, name: str) -> BoolArray:
 
 
 def _partition_size(tests: Sequence[BoolArray]) -> float | None:
-    """T when the test labels are one or more repeats of a partition, else None."""
+    """Number of folds t when the test labels are one or more repeats of a partition, else None."""
     times = np.sum(tests, axis=0)
     if times.min() == times.max() > 0 and len(tests) % times.max() == 0:
         return len(tests) / int(times.max())

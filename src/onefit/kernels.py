@@ -33,6 +33,10 @@ __all__ = ["Kernel", "check_positive_semidefinite", "median_squared_distance", "
 _ALWAYS_PSD = frozenset({"gaussian", "rbf", "linear", "laplacian", "cosine", "chi2"})
 _MEDIAN_SAMPLE = 1000
 _BLOCK = 256
+_MATRIX_EXPECTED = (
+    "Expected k(X, Y) to return the kernel matrix of shape {shape}; a function of two single rows "
+    "is wrapped by functools.partial(sklearn.metrics.pairwise.pairwise_kernels, metric=function)."
+)
 #: Relative size of violations that are rounding errors of a matrix in single precision.
 _SINGLE_ROUNDING = 1e-6
 
@@ -62,11 +66,26 @@ class Kernel:
         if self.name == "gaussian":
             return self.from_squared_distances(squared_distances(X, Y))
         if callable(self.name):
-            Y = X if Y is None else Y
-            return _checked_matrix(self.name(X, Y, **self.params), (X.shape[0], Y.shape[0]))
-        return np.asarray(
-            pairwise_kernels(X, Y, metric=self.name, **self.params), dtype=np.float64, order="C"
-        )
+            return self._by_callable(X, X if Y is None else Y)
+        try:
+            K = pairwise_kernels(X, Y, metric=self.name, **self.params)
+        except TypeError as error:
+            raise TypeError(
+                f"kernel={self.name!r} with kernel_params={dict(self.params)!r}: {error}. Expected "
+                f"the keyword arguments of sklearn.metrics.pairwise.{self.name}_kernel."
+            ) from error
+        return np.asarray(K, dtype=np.float64, order="C")
+
+    def _by_callable(self, X: Rows, Y: Rows) -> FloatArray:
+        shape = (X.shape[0], Y.shape[0])
+        try:
+            K = self.name(X, Y, **self.params)  # type: ignore[operator]
+        except (TypeError, ValueError) as error:
+            raise type(error)(
+                f"the kernel callable failed on arrays of {shape[0]} and {shape[1]} rows: {error}. "
+                + _MATRIX_EXPECTED.format(shape=shape)
+            ) from error
+        return _checked_matrix(K, shape)
 
     def from_squared_distances(self, squared: FloatArray) -> FloatArray:
         """Gaussian kernel of given squared distances, written over them."""
@@ -92,7 +111,10 @@ class Kernel:
     @property
     def is_always_psd(self) -> bool:
         """Whether the matrix is positive semi-definite whatever the data."""
-        return isinstance(self.name, str) and self.name in _ALWAYS_PSD
+        if not isinstance(self.name, str) or self.name not in _ALWAYS_PSD:
+            return False
+        gamma = self.params.get("gamma")
+        return gamma is None or gamma > 0
 
 
 def kernel_names() -> list[str]:
@@ -198,9 +220,8 @@ def _checked_matrix(K: Any, shape: tuple[int, int]) -> FloatArray:
     K = np.asarray(K.toarray() if hasattr(K, "toarray") else K, dtype=np.float64)
     if K.shape != shape:
         raise ValueError(
-            f"the kernel callable returned an array of shape {K.shape}; expected the kernel "
-            f"matrix of shape {shape}. A function of two single rows is wrapped by "
-            "functools.partial(sklearn.metrics.pairwise.pairwise_kernels, metric=function)."
+            f"the kernel callable returned an array of shape {K.shape}. "
+            + _MATRIX_EXPECTED.format(shape=shape)
         )
     if not np.isfinite(K).all():
         raise ValueError(

@@ -57,12 +57,12 @@ class Problem:
 
     @property
     def n_rows(self) -> int:
-        """N."""
+        """Number of rows, N."""
         return self.basis.n_rows
 
     @property
     def n_labelled(self) -> int:
-        """L."""
+        """Number of labelled rows, l."""
         return self.targets.shape[0]
 
     @property

@@ -84,6 +84,11 @@ def influence(
     """
     _check_options(fit.problem, holdout, hessian, variant, bounds)
     if hessian_components is not None:
+        if hessian != "nystrom":
+            raise ValueError(
+                f"hessian_components={hessian_components!r} with hessian={hessian!r}, which does "
+                "not use it; set hessian='nystrom' or leave hessian_components out."
+            )
         check_integer("hessian_components", hessian_components, minimum=1)
         if hessian_components > fit.problem.n_rows:
             raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -87,7 +87,7 @@ _PARAMETERS = """kernel : str or callable, default="gaussian"
     random_state : int, RandomState instance or None, default=None
         Seed of the landmarks."""
 
-_ATTRIBUTES = """X_fit_ : array or sparse matrix of shape (c, n_features)
+_ATTRIBUTES = """X_fit_ : array or sparse matrix of shape (c, n_features).
         Rows that carry the kernel expansion of f (with a precomputed kernel: None).
     support_ : array of shape (c,)
         Their row numbers in the training data.
@@ -196,42 +196,48 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         """Which rows are labelled, ``weightless`` ones aside, and what the loss compares with."""
 
     @abstractmethod
-    def make_loss(self) -> Loss:
+    def _make_loss(self) -> Loss:
         """The loss, with its parameters checked."""
 
-    def make_class_weight(self, targets: Targets) -> str | FloatArray | None:
+    def _make_class_weight(self, targets: Targets) -> str | FloatArray | None:
         """Factors of the losses by class number."""
         return None
 
     # From data to a solved problem.
 
-    def assemble(self, X: Any, y: Any, sample_weight: Any = None) -> Assembled:
+    def _assemble(self, X: Any, y: Any, sample_weight: Any = None) -> Assembled:
         """Validate everything and build the :class:`~onefit.problem.Problem`, without solving it.
 
-        For developers: the common entrance of ``fit`` and of the cross-validation criteria.
+        The common entrance of ``fit`` and of the cross-validation criteria.
 
         Parameters
         ----------
         X, y, sample_weight
             As in ``fit``.
         """
-        kernel_settings, graph_settings = self.checked_settings()
+        kernel_settings, graph_settings = self._checked_settings()
         X = self._validated_rows(X)
         if self.kernel == "precomputed":
             check_square(X)
-        targets, sample = self.read_labels(X, y, sample_weight)
+        targets, sample = self._read_labels(X, y, sample_weight)
         labelled = np.flatnonzero(targets.labelled)
         kernel = kernel_settings.resolve(X)
         squared = shared_distances(kernel_settings, X)
+        if self.manifold_penalty == 0:
+            # The graph has no weight: too few rows for it are no reason to refuse the fit.
+            most = max(1, X.shape[0] - 1)
+            graph_settings = replace(
+                graph_settings, n_neighbors=min(graph_settings.n_neighbors, most)
+            )
         graph, sigma_w = graph_settings.resolve(X, squared)
         basis = build_basis(kernel, kernel_settings, X, squared, graph, labelled, self.random_state)
-        problem = self.pose_problem(basis, graph, targets, sample)
+        problem = self._pose_problem(basis, graph, targets, sample)
         return Assembled(problem, targets, X, kernel, sigma_w)
 
-    def pose_problem(
+    def _pose_problem(
         self, basis: Basis, graph: Graph, targets: Targets, sample: FloatArray
     ) -> Problem:
-        """The objective of this estimator in a given basis; for developers.
+        """The objective of this estimator in a given basis.
 
         Parameters
         ----------
@@ -244,8 +250,8 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
             basis=basis,
             graph=graph,
             targets=targets.values,
-            weights=LabelWeights(sample, targets.codes, self.make_class_weight(targets)),
-            loss=self.make_loss(),
+            weights=LabelWeights(sample, targets.codes, self._make_class_weight(targets)),
+            loss=self._make_loss(),
             ambient_penalty=float(self.ambient_penalty),
             manifold_penalty=float(self.manifold_penalty),
             fit_intercept=bool(self.fit_intercept),
@@ -262,14 +268,19 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
             rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
         except (TypeError, ValueError) as error:
             hint = hint_about_rows(X, str(error))
+            if self.kernel == "precomputed" and not reset and "features" in str(error):
+                hint = (
+                    "With kernel='precomputed' expected the kernel between the new rows and all "
+                    f"{self.n_features_in_} training rows."
+                )
             if not hint:
                 raise
             raise type(error)(f"{str(error).rstrip('.')}. {hint}") from error
         check_magnitude(rows)
         return rows
 
-    def read_labels(self, X: Rows, y: Any, sample_weight: Any) -> tuple[Targets, FloatArray]:
-        """Targets and weights of the labelled rows; for developers.
+    def _read_labels(self, X: Rows, y: Any, sample_weight: Any) -> tuple[Targets, FloatArray]:
+        """Targets and weights of the labelled rows.
 
         Parameters
         ----------
@@ -289,8 +300,8 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
             ) from None
         return _weighted_targets(self._read_targets, y, sample_weight, X)
 
-    def checked_settings(self) -> tuple[KernelSettings, GraphSettings]:
-        """Parameters of kernel and graph; raises on those that make no sense. For developers."""
+    def _checked_settings(self) -> tuple[KernelSettings, GraphSettings]:
+        """Parameters of kernel and graph; raises on those that make no sense."""
         check_number(
             "ambient_penalty",
             self.ambient_penalty,
@@ -321,7 +332,7 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         return kernel, graph
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[Assembled, Fit]:
-        assembled = self.assemble(X, y, sample_weight)
+        assembled = self._assemble(X, y, sample_weight)
         fit = assembled.solve()
         if not fit.labels.converged:
             worst = max(state.gradient_norm(fit.problem.gram) for state in fit.labels.states)
@@ -338,7 +349,7 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         self._kernel = assembled.kernel
         return assembled, fit
 
-    def decisions(self, X: Any) -> FloatArray:
+    def _decisions(self, X: Any) -> FloatArray:
         """Decision values f(x) of every output, computed in blocks of rows.
 
         Parameters

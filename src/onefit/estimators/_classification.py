@@ -67,7 +67,7 @@ class _ManifoldClassifier(ClassifierMixin, ManifoldEstimator):
     def _read_targets(self, y: Any, weightless: BoolArray | None = None) -> Targets:
         return class_targets(y, weightless)
 
-    def make_class_weight(self, targets: Targets) -> str | FloatArray | None:
+    def _make_class_weight(self, targets: Targets) -> str | FloatArray | None:
         return class_weight_array(self.class_weight, targets.class_names)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -88,8 +88,8 @@ class _ManifoldClassifier(ClassifierMixin, ManifoldEstimator):
         self
         """
         assembled, fit = self._fit(X, y, sample_weight)
-        self.read_shape(assembled.targets)
-        self.transduction_ = self.predict_from_decisions(fit.values)
+        self._read_shape(assembled.targets)
+        self.transduction_ = self._predict_from_decisions(fit.values)
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
@@ -105,7 +105,7 @@ class _ManifoldClassifier(ClassifierMixin, ManifoldEstimator):
         array of shape (n,) or (n, n_classes)
             Positive for ``classes_[1]`` with two classes; one column each with more.
         """
-        values = self.decisions(X)
+        values = self._decisions(X)
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:
@@ -116,10 +116,10 @@ class _ManifoldClassifier(ClassifierMixin, ManifoldEstimator):
         X : array-like or sparse matrix of shape (n, n_features)
             As in :meth:`decision_function`.
         """
-        return self.predict_from_decisions(self.decisions(X))
+        return self._predict_from_decisions(self._decisions(X))
 
-    def predict_from_decisions(self, values: FloatArray) -> np.ndarray[Any, Any]:
-        """Classes of given decision values of shape (n, q); for developers.
+    def _predict_from_decisions(self, values: FloatArray) -> np.ndarray[Any, Any]:
+        """Classes of given decision values of shape (n, q).
 
         Parameters
         ----------
@@ -128,8 +128,8 @@ class _ManifoldClassifier(ClassifierMixin, ManifoldEstimator):
         """
         return self.classes_[class_codes(values)]
 
-    def read_shape(self, targets: Targets) -> None:
-        """Take from the targets what turning decisions to predictions needs; for developers.
+    def _read_shape(self, targets: Targets) -> None:
+        """Take from the targets what turning decisions to predictions needs.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class LapRLSClassifier(_ManifoldClassifier):
     1.0
     """
 
-    def make_loss(self) -> Loss:
+    def _make_loss(self) -> Loss:
         return Square()
 
 
@@ -277,7 +277,7 @@ class LapSVC(_ManifoldClassifier):
 
     _losses: ClassVar[tuple[str, ...]] = ("huberized_hinge", "squared_hinge")
 
-    def make_loss(self) -> Loss:
+    def _make_loss(self) -> Loss:
         check_choice("loss", self.loss, self._losses)
         check_number("hinge_width", self.hinge_width)
         if self.loss == "squared_hinge":
@@ -325,7 +325,7 @@ class LapLogisticRegression(_ManifoldClassifier):
     1.0
     """
 
-    def make_loss(self) -> Loss:
+    def _make_loss(self) -> Loss:
         return Logistic()
 
     def predict_proba(self, X: Any) -> FloatArray:
@@ -346,10 +346,10 @@ class LapLogisticRegression(_ManifoldClassifier):
         X : array-like or sparse matrix of shape (n, n_features)
             As in :meth:`decision_function`.
         """
-        return self.log_proba_from_decisions(self.decisions(X))
+        return self._log_proba_from_decisions(self._decisions(X))
 
-    def log_proba_from_decisions(self, values: FloatArray) -> FloatArray:
-        """Logarithms of probabilities from given decision values; for developers.
+    def _log_proba_from_decisions(self, values: FloatArray) -> FloatArray:
+        """Logarithms of probabilities from given decision values.
 
         Parameters
         ----------

@@ -53,7 +53,7 @@ class LapRLSRegressor(RegressorMixin, ManifoldEstimator):
     def _read_targets(self, y: Any, weightless: BoolArray | None = None) -> Targets:
         return regression_targets(y, weightless)
 
-    def make_loss(self) -> Loss:
+    def _make_loss(self) -> Loss:
         return Square()
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -74,8 +74,8 @@ class LapRLSRegressor(RegressorMixin, ManifoldEstimator):
         self
         """
         assembled, fit = self._fit(X, y, sample_weight)
-        self.read_shape(assembled.targets)
-        self.transduction_ = self.predict_from_decisions(fit.values)
+        self._read_shape(assembled.targets)
+        self.transduction_ = self._predict_from_decisions(fit.values)
         return self
 
     def predict(self, X: Any) -> FloatArray:
@@ -86,10 +86,10 @@ class LapRLSRegressor(RegressorMixin, ManifoldEstimator):
         X : array-like or sparse matrix of shape (n, n_features)
             Rows (with a precomputed kernel: the kernel between them and all training rows).
         """
-        return self.predict_from_decisions(self.decisions(X))
+        return self._predict_from_decisions(self._decisions(X))
 
-    def predict_from_decisions(self, values: FloatArray) -> FloatArray:
-        """Predictions in the shape of ``y`` from values of shape (n, q); for developers.
+    def _predict_from_decisions(self, values: FloatArray) -> FloatArray:
+        """Predictions in the shape of ``y`` from values of shape (n, q).
 
         Parameters
         ----------
@@ -98,8 +98,8 @@ class LapRLSRegressor(RegressorMixin, ManifoldEstimator):
         """
         return values[:, 0] if self._is_flat else values
 
-    def read_shape(self, targets: Targets) -> None:
-        """Take from the targets what shaping predictions needs; for developers.
+    def _read_shape(self, targets: Targets) -> None:
+        """Take from the targets what shaping predictions needs.
 
         Parameters
         ----------

@@ -130,6 +130,11 @@ class Job:
     keys: tuple[str, ...]
     group: KernelGroup
 
+    @property
+    def model(self) -> ManifoldEstimator:
+        """One of the models, for what all have in common."""
+        return self.group.graphs[0].candidates[0].model
+
 
 def split_jobs(
     groups: Sequence[KernelGroup], finished: Collection[str], label: str, n_jobs: int
@@ -194,7 +199,7 @@ def group_candidates(
         own = {k.removeprefix(prefix): v for k, v in params.items() if k.startswith(prefix)}
         before = {k: v for k, v in params.items() if not k.startswith(prefix)}
         model = clone(final).set_params(**own)
-        kernel, graph = model.checked_settings()
+        kernel, graph = model._checked_settings()
         kernel_key = (_key(before), _key(vars(kernel)), _key({"seed": model.random_state}))
         graph_key = _key(vars(graph))
         shared.setdefault(kernel_key, (before, kernel, model.random_state))

@@ -26,9 +26,6 @@ from onefit.targets import Targets
 
 __all__ = ["CandidateResult", "Task", "evaluate_group"]
 
-#: Scores are kept to this many digits: beyond them they depend on how BLAS splits its work.
-_DIGITS = 10
-
 
 @dataclass(frozen=True)
 class Task:
@@ -55,7 +52,7 @@ class CandidateResult:
 
     index: int
     scores: dict[str, list[float]] = field(default_factory=dict)
-    finer: list[float] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
     error_bound: float = float("nan")
     fit_seconds: float = 0.0
     score_seconds: float = 0.0
@@ -119,7 +116,7 @@ def _held_out(
 ) -> Iterator[_HeldOut]:
     """Decisions of all candidates, those of one deformation after the other."""
     for members in _by_deformation(candidates):
-        problem = members[0].model.pose_problem(basis, graph, task.targets, task.sample)
+        problem = members[0].model._pose_problem(basis, graph, task.targets, task.sample)
         if task.has_closed_form and problem.loss.is_quadratic:
             yield _closed_form(task, problem, members)
         else:
@@ -200,18 +197,18 @@ def _refine(
 
 
 def _score(task: Task, part: _HeldOut, results: dict[int, CandidateResult]) -> None:
-    loss = part.members[0].model.make_loss()
+    loss = part.members[0].model._make_loss()
     for candidate, bound in zip(part.members, _error_bounds(task, part), strict=True):
         results[candidate.index].error_bound = bound
     for fold, values in zip(task.folds, part.decisions, strict=True):
         labels = np.flatnonzero(fold.test_labels)
         scores = task.scorer(labels, values)
-        finer = -loss.value(task.targets.values[labels], values).mean(axis=(1, 2))
+        losses = loss.value(task.targets.values[labels], values).mean(axis=(1, 2))
         for j, candidate in enumerate(part.members):
             result = results[candidate.index]
             for name, column in scores.items():
-                result.scores.setdefault(name, []).append(_rounded(column[j]))
-            result.finer.append(_rounded(finer[j]))
+                result.scores.setdefault(name, []).append(float(column[j]))
+            result.losses.append(float(losses[j]))
 
 
 def _error_bounds(task: Task, part: _HeldOut) -> list[float]:
@@ -225,10 +222,6 @@ def _error_bounds(task: Task, part: _HeldOut) -> list[float]:
         for fold, values, bounds in zip(task.folds, part.decisions, part.bounds, strict=True)
     ]
     return [float(width) for width in np.mean(widths, axis=0)]
-
-
-def _rounded(score: float) -> float:
-    return float(f"{score:.{_DIGITS}g}")
 
 
 def _by_deformation(candidates: Iterable[Candidate]) -> list[list[Candidate]]:

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array
 
 from onefit._typing import FloatArray, Rows
 from onefit.assembly import shared_distances
+from onefit.estimators import ManifoldEstimator
 from onefit.graphs import Neighbors, find_neighbors
 from onefit.search.candidates import KernelGroup
 
@@ -38,10 +37,12 @@ class Geometry:
     neighbors: Neighbors | None
 
 
-def preprocess(upstream: Pipeline | None, params: Mapping[str, Any], X: Any) -> Rows:
+def preprocess(
+    upstream: Pipeline | None, params: Mapping[str, Any], final: ManifoldEstimator, X: Any
+) -> Rows:
     """Rows as the final estimator sees them; the steps before it do not see labels."""
     if upstream is None:
-        return check_array(X, accept_sparse="csr", dtype=np.float64)
+        return clone(final)._validated_rows(X)
     steps = clone(upstream).set_params(**params)
     try:
         rows = steps.fit_transform(X)
@@ -50,7 +51,7 @@ def preprocess(upstream: Pipeline | None, params: Mapping[str, Any], X: Any) -> 
             f"the steps before the estimator failed without labels: {error} They are fitted once "
             "to all rows, so that no held-out label can leak; use steps that do not need y."
         ) from error
-    return check_array(rows, accept_sparse="csr", dtype=np.float64)
+    return clone(final)._validated_rows(rows)
 
 
 def geometry_of(X: Rows, groups: Sequence[KernelGroup]) -> Geometry:

@@ -8,31 +8,31 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from onefit._typing import FloatArray
+from onefit._typing import BoolArray, FloatArray
 from onefit.search.evaluate import CandidateResult
 
 __all__ = ["choose", "cv_results"]
 
-#: Scores closer than this are equal.
-_TIE = 1e-12
+#: Scores and losses closer than this are equal: their last digits depend on how BLAS works.
+_TIE = 1e-9
 
 
 def cv_results(
     candidates: Sequence[Mapping[str, Any]], results: Sequence[CandidateResult]
 ) -> dict[str, Any]:
-    """The columns of GridSearchCV, with ``error_bound`` and the finer score that breaks ties."""
+    """The columns of GridSearchCV, with ``error_bound`` and the held-out loss that breaks ties."""
     columns: dict[str, Any] = {}
     for kind in ("fit", "score"):
         seconds = np.array([getattr(result, f"{kind}_seconds") for result in results])
         # A search fits no fold by itself: the share of every fold is the same.
-        columns[f"mean_{kind}_time"] = seconds / len(results[0].finer)
+        columns[f"mean_{kind}_time"] = seconds / len(results[0].losses)
         columns[f"std_{kind}_time"] = np.zeros(len(results))
     for name in sorted({name for params in candidates for name in params}):
         columns[f"param_{name}"] = _parameter_column(candidates, name)
     columns["params"] = [dict(params) for params in candidates]
     for name in results[0].scores:
         columns |= _score_columns(name, np.array([result.scores[name] for result in results]))
-    columns["mean_test_finer"] = np.array([np.mean(result.finer) for result in results])
+    columns["mean_test_loss"] = np.array([np.mean(result.losses) for result in results])
     columns["error_bound"] = np.array([result.error_bound for result in results])
     return columns
 
@@ -42,7 +42,7 @@ def _score_columns(name: str, scores: FloatArray) -> dict[str, FloatArray]:
     mean = scores.mean(axis=1)
     columns[f"mean_test_{name}"] = mean
     columns[f"std_test_{name}"] = scores.std(axis=1)
-    columns[f"rank_test_{name}"] = rankdata(-np.round(mean, 12), method="min").astype(np.int32)
+    columns[f"rank_test_{name}"] = rankdata(-np.round(mean, 10), method="min").astype(np.int32)
     return columns
 
 
@@ -67,16 +67,16 @@ def choose(columns: Mapping[str, Any], name: str, rule: str) -> int:
     name : str
         Score to choose by.
     rule : {"best", "one_standard_error"}
-        The best mean score, ties going to the finer score; or, of the candidates within one
-        standard error of it, the one with the largest ambient penalty, then the finer score.
+        The best mean score, ties going to the smaller held-out loss; or, of the candidates within
+        one standard error of it, the one with the largest ambient penalty, then the smaller loss.
     """
-    mean, finer = columns[f"mean_test_{name}"], columns["mean_test_finer"]
+    mean, loss = columns[f"mean_test_{name}"], columns["mean_test_loss"]
     if np.isnan(mean).all():
         return 0
     best = np.nanmax(mean)
-    near = mean >= best - _TIE
+    near = mean >= best - _TIE * max(1.0, abs(best))
     if rule == "one_standard_error":
-        leader = int(np.flatnonzero(near)[np.argmax(finer[near])])
+        leader = _least(loss, near)
         splits = [
             columns[key][leader]
             for key in columns
@@ -85,8 +85,13 @@ def choose(columns: Mapping[str, Any], name: str, rule: str) -> int:
         near = mean >= best - np.std(splits, ddof=1) / np.sqrt(len(splits))
         penalties = _ambient_penalties(columns["params"])
         near &= penalties == penalties[near].max()
-    indices = np.flatnonzero(near)
-    return int(indices[np.argmax(finer[indices])])
+    return _least(loss, near)
+
+
+def _least(loss: FloatArray, among: BoolArray) -> int:
+    """First of these candidates whose loss is the least, up to rounding."""
+    least = loss[among].min()
+    return int(np.flatnonzero(among & (loss <= least + _TIE * max(1.0, abs(least))))[0])
 
 
 def _ambient_penalties(params: Sequence[Mapping[str, Any]]) -> FloatArray:

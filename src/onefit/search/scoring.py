@@ -64,7 +64,7 @@ _QUICK: Mapping[str, Quick] = {
 }
 
 
-class _HeldOut(BaseEstimator):
+class _Answered(BaseEstimator):
     """Answers with decisions that are known already, whatever rows it is asked about."""
 
     def __init__(self, model: Any = None, decisions: Any = None) -> None:
@@ -75,14 +75,14 @@ class _HeldOut(BaseEstimator):
         return True
 
     def predict(self, X: Any) -> Any:
-        return self.model.predict_from_decisions(self.decisions)
+        return self.model._predict_from_decisions(self.decisions)
 
 
-class _HeldOutRegressor(RegressorMixin, _HeldOut):
+class _AnsweredRegressor(RegressorMixin, _Answered):
     """A regressor that has answered."""
 
 
-class _HeldOutClassifier(ClassifierMixin, _HeldOut):
+class _AnsweredClassifier(ClassifierMixin, _Answered):
     """A classifier that has answered."""
 
     @property
@@ -92,9 +92,9 @@ class _HeldOutClassifier(ClassifierMixin, _HeldOut):
     def decision_function(self, X: Any) -> FloatArray:
         return self.decisions[:, 0] if self.decisions.shape[1] == 1 else self.decisions
 
-    @available_if(lambda self: hasattr(self.model, "log_proba_from_decisions"))
+    @available_if(lambda self: hasattr(self.model, "_log_proba_from_decisions"))
     def predict_proba(self, X: Any) -> FloatArray:
-        return np.exp(self.model.log_proba_from_decisions(self.decisions))
+        return np.exp(self.model._log_proba_from_decisions(self.decisions))
 
 
 def named_scorers(estimator: Any, scoring: Any) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class FoldScorer:
 
     scorers: Mapping[str, Any]
     quick: Mapping[str, Quick]
-    stand_in: type[_HeldOut]
+    stand_in: type[_Answered]
     model: ManifoldEstimator
     targets: Targets
     X: Any
@@ -158,7 +158,7 @@ class FoldScorer:
         self, name: str, scorer: Any, labels: IntArray, decisions: FloatArray
     ) -> dict[str, FloatArray]:
         rows = np.flatnonzero(self.targets.labelled)[labels]
-        truth = self.model.predict_from_decisions(self.targets.values[labels])
+        truth = self.model._predict_from_decisions(self.targets.values[labels])
         X = self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
         scores = [scorer(self.stand_in(self.model, one), X, truth) for one in decisions]
         if isinstance(scores[0], Mapping):
@@ -176,5 +176,7 @@ def fold_scorer(
         quick = {"score": _QUICK["accuracy"]}
     elif isinstance(scoring, str) and scoring in _QUICK and not is_classifier(model):
         quick = {"score": _QUICK[scoring]}
-    stand_in = _HeldOutClassifier if is_classifier(model) else _HeldOutRegressor
+    if isinstance(X, list | tuple):
+        X = np.asarray(X)
+    stand_in = _AnsweredClassifier if is_classifier(model) else _AnsweredRegressor
     return FoldScorer(scorers, quick, stand_in, model, targets, X)

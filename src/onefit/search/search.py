@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from onefit._typing import FloatArray, Rows
 from onefit.criteria import CRITERIA
 from onefit.criteria.common import Holdout
-from onefit.crossval import split_rows
+from onefit.crossval import check_criterion_params, split_rows
 from onefit.estimators import ManifoldEstimator
 from onefit.folds import RepeatedSemiSupervisedKFold, SemiSupervisedKFold, check_folds
 from onefit.search.candidates import (
@@ -103,13 +103,18 @@ class ManifoldSearchCV(GridSearchCV):
     Attributes
     ----------
     cv_results_ : dict of arrays
-        The columns of GridSearchCV, and ``error_bound``.
+        The columns of GridSearchCV; ``error_bound``, a bound on the error of the mean score (0
+        where it is exact); and ``mean_test_loss``, the held-out loss that breaks ties.
     best_estimator_, best_params_, best_score_, best_index_
         The choice.
     certified_ : bool
         Whether the choice is known to be the one of exact cross-validation.
     n_groups_ : int
         How many kernel and graph pairs were factored.
+    n_splits_ : int
+        Number of folds, over all repeats.
+    search_time_, refit_time_ : float
+        Seconds.
 
     See Also
     --------
@@ -190,8 +195,8 @@ class ManifoldSearchCV(GridSearchCV):
         self._check_parameters()
         start = time.perf_counter()
         upstream, final, prefix = split_pipeline(self.estimator)
-        rows = preprocess(upstream, {}, X)
-        targets, sample = final.read_labels(rows, y, sample_weight)
+        rows = preprocess(upstream, {}, final, X)
+        targets, sample = final._read_labels(rows, y, sample_weight)
         candidates = self._candidates(final, prefix, rows)
         task = self._task(final, targets, sample, X, y)
         store = None
@@ -228,6 +233,10 @@ class ManifoldSearchCV(GridSearchCV):
         if self.memory_limit is not None:
             check_number("memory_limit", self.memory_limit)
 
+    def _criterion_params(self) -> dict[str, Any]:
+        name = "newton" if self.criterion == "certified" else self.criterion
+        return check_criterion_params(name, self.criterion_params)
+
     def _candidates(
         self, final: ManifoldEstimator, prefix: str, rows: Rows
     ) -> list[dict[str, Any]]:
@@ -243,7 +252,7 @@ class ManifoldSearchCV(GridSearchCV):
         if self.cv is not None:
             return self.cv
         t = min(10, int(targets.labelled.sum()))
-        if self.holdout == "labels" and final.make_loss().is_quadratic:
+        if self.holdout == "labels" and final._make_loss().is_quadratic:
             return RepeatedSemiSupervisedKFold(
                 t, n_repeats=_REPEATS, random_state=self.random_state
             )
@@ -270,14 +279,14 @@ class ManifoldSearchCV(GridSearchCV):
         """Folds, criterion and scores."""
         splits = split_rows(self._splitter(final, targets), X, y, targets)
         model = clone(final)
-        model.read_shape(targets)
+        model._read_shape(targets)
         return Task(
             targets,
             sample,
             check_folds(splits, targets.labelled),
             self.criterion,
             self.holdout,
-            dict(self.criterion_params or {}),
+            self._criterion_params(),
             fold_scorer(self.estimator, self.scoring, model, targets, X),
         )
 
@@ -380,7 +389,7 @@ def _evaluated(
     for job in jobs:
         by_rows.setdefault(repr(job.group.upstream_params), []).append(job)
     for same in by_rows.values():
-        rows = preprocess(upstream, same[0].group.upstream_params, X)
+        rows = preprocess(upstream, same[0].group.upstream_params, same[0].model, X)
         geometry = geometry_of(rows, [job.group for job in same])
         if n_jobs == 1:
             for job in same:
