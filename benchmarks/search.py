@@ -225,7 +225,7 @@ def jobs() -> None:
         "one job, all BLAS threads": ("1", str(os.cpu_count())),
         "two jobs": ("2", str(os.cpu_count())),
     }
-    for _ in range(3):
+    for _ in range(2):
         for name, (n_jobs, threads) in settings.items():
             command = [sys.executable, __file__, "one-search", n_jobs]
             environment = {**os.environ, "OPENBLAS_NUM_THREADS": threads}

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from onefit import (
     cross_val_decisions,
 )
 from onefit.criteria import CRITERIA
+from onefit.search.progress import progress_bar
 
 GRID = {
     "kernel_width": [0.1, 1.0],
@@ -378,6 +380,58 @@ class TestParallel:
         for key, column in one.cv_results_.items():
             if "time" not in key:
                 np.testing.assert_array_equal(column, two.cv_results_[key])
+
+
+def group_is_alive(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+class TestRunning:
+    def test_progress_on_a_terminal_only(self, monkeypatch, capsys):
+        with progress_bar("candidates", 3, enabled=True) as bar:
+            bar.advance(3)
+        assert capsys.readouterr().err == ""
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        with progress_bar("candidates", 3, enabled=True) as bar:
+            bar.advance(3)
+        assert "candidates" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("n_jobs", [1, 2])
+    def test_interrupt_ends_it_cleanly(self, n_jobs):
+        """Ctrl-C: a KeyboardInterrupt soon, and no worker left behind."""
+        script = textwrap.dedent(
+            f"""
+            import numpy as np
+            from onefit import LapSVC, ManifoldSearchCV
+
+            X = np.random.default_rng(0).normal(size=(600, 5))
+            y = np.where(np.arange(600) % 4 == 0, X[:, 0] > 0, -1).astype(int)
+            print("ready", flush=True)
+            ManifoldSearchCV(LapSVC(), "paper", n_jobs={n_jobs}).fit(X, y)
+            """
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-c", script],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        )
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(3.0)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+        assert process.returncode != 0
+        assert "KeyboardInterrupt" in errors
+        deadline = time.monotonic() + 10.0
+        while group_is_alive(process.pid) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not group_is_alive(process.pid)
 
 
 class TestCheckpoint:

@@ -9,11 +9,12 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 
+from onefit._threads import blas_threads
 from onefit._typing import FloatArray, Rows
 from onefit.criteria import CRITERIA
 from onefit.criteria.common import Holdout
@@ -388,18 +389,21 @@ def _evaluated(
     by_rows: dict[Any, list[Job]] = {}
     for job in jobs:
         by_rows.setdefault(repr(job.group.upstream_params), []).append(job)
+    # Processes share the cores, whatever the environment says of BLAS threads.
+    threads = None if n_jobs == 1 else max(1, cpu_count() // n_jobs)
     for same in by_rows.values():
         rows = preprocess(upstream, same[0].group.upstream_params, same[0].model, X)
         geometry = geometry_of(rows, [job.group for job in same])
+        calls = (delayed(_evaluate_job)(task, geometry, job, threads) for job in same)
         if n_jobs == 1:
-            for job in same:
-                yield _evaluate_job(task, geometry, job)
+            for function, arguments, _ in calls:
+                yield function(*arguments)
         else:
-            parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-            yield from parallel(delayed(_evaluate_job)(task, geometry, job) for job in same)
+            yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls)
 
 
 def _evaluate_job(
-    task: Task, geometry: Geometry, job: Job
+    task: Task, geometry: Geometry, job: Job, threads: int | None
 ) -> tuple[tuple[str, ...], list[list[CandidateResult]]]:
-    return job.keys, evaluate_group(task, geometry, job.group)
+    with blas_threads(threads):
+        return job.keys, evaluate_group(task, geometry, job.group)
