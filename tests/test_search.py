@@ -226,6 +226,14 @@ class TestChoice:
         error = np.abs(raced.cv_results_["mean_test_score"] - exact.cv_results_["mean_test_score"])
         assert np.all(error <= raced.cv_results_["error_bound"] + 1e-12)
 
+    def test_race_by_several_scores_is_exact(self, moons):
+        X, y, _ = moons
+        options = {"cv": CV, "scoring": ["accuracy", "f1"], "refit": "f1"}
+        raced = ManifoldSearchCV(LapSVC(), GRID, criterion="certified", **options).fit(X, y)
+        exact = ManifoldSearchCV(LapSVC(), GRID, **options).fit(X, y)
+        assert raced.certified_
+        assert np.array_equal(raced.cv_results_["mean_test_f1"], exact.cv_results_["mean_test_f1"])
+
     def test_race_does_not_solve_all_candidates(self, moons, monkeypatch):
         X, y, _ = moons
         solved = []
@@ -456,6 +464,24 @@ class TestCheckpoint:
         path.write_bytes(b"".join(lines[:2]))
         again = clone(one).set_params(n_jobs=2).fit(X, y).cv_results_
         assert np.array_equal(first["mean_test_score"], again["mean_test_score"])
+
+    def test_other_graph_or_score_is_refused(self, moons, tmp_path):
+        """Arrays too long to print, and functions, are told apart."""
+        X, y, _ = moons
+        graph = LapRLSClassifier().fit(X, y).graph_
+        search = ManifoldSearchCV(
+            LapRLSClassifier(graph=graph),
+            {"ambient_penalty": [1e-3, 1e-2]},
+            cv=CV,
+            scoring=make_scorer(accuracy_score),
+            checkpoint=tmp_path / "c",
+        ).fit(X, y)
+        clone(search).fit(X, y)
+        other = graph.copy()
+        other.data = other.data * 1.001
+        for params in ({"estimator__graph": other}, {"scoring": make_scorer(f1_score)}):
+            with pytest.raises(ValueError, match="holds another search"):
+                clone(search).set_params(**params).fit(X, y)
 
     def test_other_data_are_refused(self, moons, tmp_path):
         X, y, _ = moons

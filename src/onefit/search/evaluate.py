@@ -38,7 +38,6 @@ class Task:
     holdout: Holdout
     criterion_params: dict[str, Any]
     scorer: FoldScorer
-    race_by: str = "score"
 
     @property
     def has_closed_form(self) -> bool:
@@ -182,8 +181,9 @@ def _refine(
     exactly = replace(task, criterion="exact")
 
     def highest(candidate: Candidate) -> float:
+        # Several scores have no common order: then every candidate is solved exactly.
         result = results[candidate.index]
-        return float(np.mean(result.scores[task.race_by])) + result.error_bound
+        return float(np.mean(result.scores.get("score", [np.inf]))) + result.error_bound
 
     certain = -np.inf
     for candidate in sorted(candidates, key=highest, reverse=True):

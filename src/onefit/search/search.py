@@ -269,8 +269,9 @@ class ManifoldSearchCV(GridSearchCV):
                 task.sample,
                 [(fold.kept_rows, fold.test_rows) for fold in task.folds],
                 list(candidates),
-                [task.criterion, task.holdout, task.criterion_params],
-                [repr(self.scoring), repr(self.estimator)],
+                [task.criterion, task.holdout, task.criterion_params, self.memory_limit],
+                self.scoring,
+                self.estimator.get_params(),
             ]
         )
 
