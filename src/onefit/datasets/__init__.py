@@ -1,9 +1,10 @@
-"""Data to start with: a bundled real data set, and a way to hide labels.
+"""Data to start with: a bundled real data set, the LIBSVM collection, and a way to hide labels.
 
-Nothing here needs a network.
+Only :func:`load_libsvm_data` may use the network, for files that are not there yet.
 """
 
 from onefit.datasets._bundled import load_penguins
 from onefit.datasets._labels import make_partially_labeled
+from onefit.datasets._libsvm import libsvm_datasets, load_libsvm_data
 
-__all__ = ["load_penguins", "make_partially_labeled"]
+__all__ = ["libsvm_datasets", "load_libsvm_data", "load_penguins", "make_partially_labeled"]
