@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
-import lzma
 import os
 import platform
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,16 +14,16 @@ from typing import Any
 import numpy as np
 import scipy
 import sklearn
-from sklearn.datasets import load_svmlight_file
+from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_info
 
 import onefit
+from onefit.datasets import load_libsvm_data
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parent.parent / "docs"
 IMAGES = DOCS / "images"
-N_FEATURES = {"a3a": 123, "abalone": 8, "space_ga": 6}
 
 
 @dataclass(frozen=True)
@@ -41,19 +38,20 @@ class Split:
 
 
 def paper_split(name: str, seed: int = 0) -> Split:
-    """Read a data set, split it at random and standardise its columns on the training rows."""
-    folder = os.environ.get("ONEFIT_DATA")
-    if not folder:
-        sys.exit("set ONEFIT_DATA to a folder with the LIBSVM files (NAME.xz)")
-    raw = lzma.decompress((Path(folder) / f"{name}.xz").read_bytes())
-    X, y = load_svmlight_file(io.BytesIO(raw), n_features=N_FEATURES[name])
+    """Read a data set, split it at random and standardise its columns on the training rows.
+
+    Classes are -1.0 and 1.0.
+    """
+    data = load_libsvm_data(name)
+    X = data.data.toarray() if sparse.issparse(data.data) else data.data
+    y = 2.0 * data.target - 1.0 if data.task == "classification" else data.target
     rng = np.random.default_rng(seed)
     rows = rng.permutation(X.shape[0])
     train, test = np.split(rows, [int(0.7 * rows.size)])
-    scaler = StandardScaler().fit(X.toarray()[train])
+    scaler = StandardScaler().fit(X[train])
     labelled = np.zeros(train.size, dtype=bool)
     labelled[rng.permutation(train.size)[: train.size // 10]] = True
-    X = scaler.transform(X.toarray())
+    X = scaler.transform(X)
     return Split(X[train], y[train], labelled, X[test], y[test])
 
 

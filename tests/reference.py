@@ -3,8 +3,9 @@
     J(alpha, b) = sum_i v_i loss(y_i, f_i) + gamma_A alpha' K alpha + gamma_I / N^2 g' L g,
     g = K alpha,  f = g + b.
 
-Nothing here is imported from onefit, and nothing is fast: kernels by explicit differences, graphs
-by loops, one Newton method with backtracking in an eigenbasis of K for all losses.
+Nothing here is imported from onefit but its reader of data files, and nothing is fast: kernels by
+explicit differences, graphs by loops, one Newton method with backtracking in an eigenbasis of K for
+all losses.
 
 The kernel matrix of a wide Gaussian is singular to rounding, so alpha is not a good unknown. With
 K = B B' and g = B w the objective is
@@ -16,17 +17,16 @@ labelled nor in the graph are simply further rows of B: by the representer theor
 nothing, and no coefficient alpha is needed to predict them.
 """
 
-import io
-import lzma
 import os
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.linalg
-from sklearn.datasets import load_svmlight_file
+from scipy import sparse
+
+from onefit.datasets import load_libsvm_data
 
 # --- kernel and graph ---------------------------------------------------------------------------
 
@@ -251,12 +251,12 @@ class _InFeatures:
 def real_data(name, n_rows, seed=0):
     """Rows of a file of the directory ONEFIT_DATA: standardised columns, drawn at random.
 
-    Columns that are constant over the file are 0. Skips the test where there is no such directory.
+    Columns that are constant over the file are 0, classes are -1.0 and 1.0. Skips the test where
+    there is no such directory.
     """
-    directory = os.environ.get("ONEFIT_DATA")
-    if not directory:
+    if not os.environ.get("ONEFIT_DATA"):
         pytest.skip("needs the real data sets: set ONEFIT_DATA to their directory")
-    X, y = _read_real_data(Path(directory) / f"{name}.xz")
+    X, y = _read_real_data(name)
     return _sample(X, y, n_rows, seed)
 
 
@@ -277,9 +277,10 @@ def choose_labels(y, n_labelled, seed=0):
 
 
 @cache
-def _read_real_data(path):
-    X, y = load_svmlight_file(io.BytesIO(lzma.decompress(path.read_bytes())))
-    return X.toarray(), y
+def _read_real_data(name):
+    data = load_libsvm_data(name, download_if_missing=False)
+    X = data.data.toarray() if sparse.issparse(data.data) else data.data
+    return X, 2.0 * data.target - 1.0 if data.task == "classification" else data.target
 
 
 def _sample(X, y, n_rows, seed):

@@ -1,8 +1,6 @@
 """Criteria against brute force: refitting, dense minimisation, finite differences, limits."""
 
-import lzma
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +8,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.base import clone, is_regressor
-from sklearn.datasets import load_svmlight_file
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
@@ -38,6 +35,7 @@ from onefit import (
     cross_val_decisions,
 )
 from onefit.criteria import CRITERIA
+from onefit.datasets import load_libsvm_data
 
 N = 36
 N_LABELS = 12
@@ -387,10 +385,9 @@ class TestExactOnRealData:
 
     def load(self, file, model):
         """240 standardised rows with 30 labels; classes coded 0 and 1."""
-        with lzma.open(Path(os.environ["ONEFIT_DATA"]) / f"{file}.xz") as stream:
-            X, truth = load_svmlight_file(stream)
+        X, truth = load_libsvm_data(file, return_X_y=True, download_if_missing=False)
         rows = np.random.RandomState(0).permutation(len(truth))[:240]
-        X = StandardScaler().fit_transform(X[rows].toarray())
+        X = StandardScaler().fit_transform(X[rows])
         known = np.arange(240) % 8 == 0
         if is_regressor(model):
             y = np.where(known, truth[rows], np.nan)
