@@ -242,7 +242,7 @@ class TestChoice:
             solved.append(arguments)
             return CRITERIA["exact"](*arguments, **options)
 
-        monkeypatch.setattr("onefit.search.evaluate.CRITERIA", {**CRITERIA, "exact": counted})
+        monkeypatch.setattr("onefit.search.held_out.CRITERIA", {**CRITERIA, "exact": counted})
         raced = ManifoldSearchCV(LapLogisticRegression(), GRID, cv=CV, criterion="certified")
         raced.fit(X, y)
         assert len(solved) < len(raced.cv_results_["params"])

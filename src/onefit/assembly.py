@@ -23,6 +23,7 @@ from onefit.graphs import Graph, Neighbors, check_affinity, find_neighbors, heat
 from onefit.kernels import (
     Kernel,
     check_positive_semidefinite,
+    drop_negligible,
     kernel_names,
     median_squared_distance,
     squared_distances,
@@ -202,7 +203,7 @@ def _kernel_matrix(kernel: Kernel, X: Rows, squared: FloatArray | None) -> Float
     if kernel.name == "precomputed":
         K = np.array(X, order="C")
     elif kernel.name == "gaussian" and squared is not None:
-        K = kernel.from_squared_distances(squared)
+        K = drop_negligible(kernel.from_squared_distances(squared))
     else:
         K = kernel(X)
     if not kernel.is_always_psd:

@@ -32,6 +32,7 @@ import numpy as np
 import scipy.linalg as sl
 
 from onefit._typing import FloatArray, IntArray, Sparse
+from onefit.kernels import drop_negligible
 
 __all__ = [
     "Basis",
@@ -101,6 +102,11 @@ class Basis(Protocol):
         """Kernel between all rows and ``rows``, as the space sees it."""
         ...
 
+    @property
+    def labelled_columns(self) -> FloatArray:
+        """Kernel between all rows and the labelled ones, of shape (N, l)."""
+        ...
+
     def inner(self, coef: FloatArray, other: FloatArray, other_values: FloatArray) -> FloatArray:
         """Column-wise inner products in the RKHS."""
         ...
@@ -160,6 +166,10 @@ class KernelBasis:
 
     def representer(self, weights: FloatArray) -> FloatArray:
         return weights
+
+    @property
+    def labelled_columns(self) -> FloatArray:
+        return self.kernel_columns(self.labelled)
 
     def kernel_columns(self, rows: IntArray) -> FloatArray:
         return self.kernel[rows].T
@@ -291,7 +301,7 @@ def factor_kernel(K: FloatArray) -> KernelFactor:
     for i, row in enumerate(pivots):
         features[row, : i + 1] = factor[i, : min(i + 1, rank)]
         features[row, i + 1 :] = 0.0
-    return KernelFactor(features, pivots[:rank])
+    return KernelFactor(drop_negligible(features), pivots[:rank])
 
 
 def factor_nystrom(columns: FloatArray, landmarks: IntArray) -> KernelFactor:
@@ -300,7 +310,7 @@ def factor_nystrom(columns: FloatArray, landmarks: IntArray) -> KernelFactor:
     features = sl.solve_triangular(lower, columns[:, kept].T, lower=True, check_finite=False).T
     features = np.ascontiguousarray(features)
     features[landmarks[kept]] = lower
-    return KernelFactor(features, landmarks[kept])
+    return KernelFactor(drop_negligible(features), landmarks[kept])
 
 
 def pivoted_cholesky(P: FloatArray) -> tuple[FloatArray, IntArray]:
@@ -370,6 +380,10 @@ class PlaneBasis:
     def representer(self, weights: FloatArray) -> FloatArray:
         return self.factor.features.T @ weights
 
+    @cached_property
+    def labelled_columns(self) -> FloatArray:
+        return self.kernel_columns(self.labelled)
+
     def kernel_columns(self, rows: IntArray) -> FloatArray:
         return self.factor.features @ self.factor.features[rows].T
 
@@ -428,7 +442,7 @@ class _DeformedPlane:
 def plane_basis(factor: KernelFactor, laplacian: Sparse, labelled: IntArray) -> PlaneBasis:
     """Reduce the quadratic form of the Laplacian on these features to tridiagonal form."""
     B = factor.features
-    M = B.T @ (laplacian @ B)
+    M = B.T @ drop_negligible(laplacian @ B)
     d = M.shape[0]
     if d < 2:
         empty = np.empty((0, 0)), np.empty(0)

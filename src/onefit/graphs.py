@@ -10,7 +10,7 @@ and its Laplacian is :math:`L = D - W`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, cast
 
@@ -27,6 +27,7 @@ from onefit.kernels import gaussian_decay, typical_scale
 __all__ = ["Graph", "Neighbors", "check_affinity", "find_neighbors", "heat_affinity"]
 
 _BLOCK = 128
+_REMEMBERED_PARTS = 128
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Graph:
     affinity: Sparse
     normalized: bool = False
     power: int = 1
+    _parts: dict[bytes, Graph] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def laplacian(self) -> Sparse:
@@ -72,8 +74,17 @@ class Graph:
         """The graph left when only ``rows`` are kept; the others stay as isolated points.
 
         An isolated point has a zero row in either Laplacian: its quadratic form is that of the
-        kept rows, on functions of all of them.
+        kept rows, on functions of all of them. Parts are remembered: every candidate of a search
+        asks for the same folds.
         """
+        key = rows.tobytes()
+        if key not in self._parts:
+            if len(self._parts) >= _REMEMBERED_PARTS:
+                self._parts.clear()
+            self._parts[key] = self._part(rows)
+        return self._parts[key]
+
+    def _part(self, rows: IntArray) -> Graph:
         W = self.affinity.tocoo()
         inside = np.zeros(W.shape[0], dtype=bool)
         inside[rows] = True

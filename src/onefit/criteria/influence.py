@@ -19,7 +19,7 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
-from onefit._typing import FloatArray, Sparse
+from onefit._typing import FloatArray, IntArray
 from onefit.criteria.common import (
     FoldDecisions,
     Holdout,
@@ -42,7 +42,7 @@ from onefit.solvers.labels import evaluate
 from onefit.solvers.points import FoldsState
 from onefit.validation import check_integer
 
-__all__ = ["influence"]
+__all__ = ["fold_slopes", "influence", "removed_rows"]
 
 Variant = Literal["corrected", "product", "literal"]
 
@@ -141,7 +141,7 @@ def _check_options(
         )
 
 
-def _fold_slopes(fit: Fit, fold: Fold) -> FloatArray:
+def fold_slopes(fit: Fit, fold: Fold) -> FloatArray:
     """Slopes of the loss averaged over the fold's labels, (l, q): mu_i / m."""
     problem = fit.problem
     weights = problem.weights.normalized() * fold.test_labels
@@ -154,32 +154,40 @@ def _right_hand_sides(
 ) -> tuple[FloatArray, FloatArray]:
     """Right-hand sides of (6) in coefficients (n_coef, t q), and those of the intercept (t q,)."""
     problem = fit.problem
-    sides, sides_b = [], []
+    weights, sides_b = [], []
     for fold in folds:
-        slopes = _fold_slopes(fit, fold)
-        weights = _manifold_part(problem, fold, variant) @ fit.kernel_values
-        weights[problem.basis.labelled] += slopes
-        ambient = 2.0 * problem.ambient_penalty * fit.coef
-        sides.append(-problem.basis.representer(weights) - ambient)
-        sides_b.append(-slopes.sum(axis=0))
-    return np.column_stack(sides), np.concatenate(sides_b)
+        slopes = fold_slopes(fit, fold)
+        part = _manifold_part(problem, fold, variant, fit.kernel_values)
+        part[problem.basis.labelled] += slopes
+        weights.append(part)
+        sides_b.append(slopes.sum(axis=0))
+    ambient = np.tile(2.0 * problem.ambient_penalty * fit.coef, len(folds))
+    right = -problem.basis.representer(np.column_stack(weights)) - ambient
+    return right, -np.concatenate(sides_b)
 
 
-def _manifold_part(problem: Problem, fold: Fold, variant: Variant) -> Sparse:
-    """Derivative of the manifold term along the path, as an N x N operator on f."""
+def removed_rows(problem: Problem, fold: Fold) -> IntArray:
+    """Rows that the fold holds out: its S_i."""
     is_removed = np.ones(problem.n_rows, dtype=bool)
     is_removed[fold.kept_rows] = False
-    removed = np.flatnonzero(is_removed)
+    return np.flatnonzero(is_removed)
+
+
+def _manifold_part(
+    problem: Problem, fold: Fold, variant: Variant, values: FloatArray
+) -> FloatArray:
+    """Derivative of the manifold term along the path at f, as weights of kernel functions."""
+    removed = removed_rows(problem, fold)
     if variant != "product":
         block = problem.graph.only(removed).laplacian
-        return block * (2.0 * problem.manifold_penalty / removed.size**2)
+        return (block @ values) * (2.0 * problem.manifold_penalty / removed.size**2)
     # Every edge counts once for each of its ends in the fold.
     W = problem.graph.affinity
-    at_fold = sp.diags_array(is_removed.astype(np.float64)) @ W
+    at_fold = sp.diags_array(np.bincount(removed, minlength=problem.n_rows) * 1.0) @ W
     cross = Graph(sp.csr_array(at_fold + at_fold.T)).laplacian
     return problem.manifold_penalty * (
-        cross * (2.0 / (problem.n_rows * removed.size))
-        - problem.graph.laplacian * (2.0 / problem.n_rows**2)
+        cross @ values * (2.0 / (problem.n_rows * removed.size))
+        - problem.graph.laplacian @ values * (2.0 / problem.n_rows**2)
     )
 
 
@@ -246,7 +254,7 @@ def _influence_on_labels(fit: Fit, folds: Sequence[Fold], bounds: bool) -> list[
     G, loss = problem.gram, problem.loss
     results = []
     for fold in folds:
-        xi = -_fold_slopes(fit, fold) - 2.0 * fit.labels.beta
+        xi = -fold_slopes(fit, fold) - 2.0 * fit.labels.beta
         v = problem.weights.normalized(fold.kept_labels) * fold.kept_labels
         step = 1.0 / (1.0 - fold.n_folds)
         states = []

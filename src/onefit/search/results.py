@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from onefit._typing import BoolArray, FloatArray
-from onefit.search.evaluate import CandidateResult
+from onefit.search.task import CandidateResult
 
 __all__ = ["choose", "cv_results"]
 

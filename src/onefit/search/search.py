@@ -32,12 +32,13 @@ from onefit.search.candidates import (
     split_pipeline,
 )
 from onefit.search.checkpoint import Checkpoint, fingerprint
-from onefit.search.evaluate import CandidateResult, Task, evaluate_group
+from onefit.search.evaluate import evaluate_group
 from onefit.search.geometry import Geometry, geometry_of, preprocess
 from onefit.search.memory import fit_to_memory
 from onefit.search.progress import progress_bar
 from onefit.search.results import choose, cv_results
 from onefit.search.scoring import fold_scorer, named_scorers
+from onefit.search.task import CandidateResult, Task
 from onefit.targets import Targets
 from onefit.validation import check_choice, check_integer, check_number
 

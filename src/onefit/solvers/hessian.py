@@ -81,7 +81,7 @@ class LabelPart:
 
 def label_part(basis: Basis, curvature: FloatArray, ambient_penalty: float) -> LabelPart:
     """Factor the labelled block of T."""
-    columns = basis.kernel_columns(basis.labelled)
+    columns = basis.labelled_columns
     block = columns[basis.labelled] * curvature
     block.flat[:: curvature.size + 1] += 2.0 * ambient_penalty
     factor = sl.lu_factor(block, overwrite_a=True, check_finite=False)

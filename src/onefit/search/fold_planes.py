@@ -1,0 +1,143 @@
+r"""Whole penalty planes with points held out: one reduction for every fold.
+
+Without the points :math:`S_i` of a fold the Laplacian is that of the rest of the graph,
+:math:`L_i`, and N is :math:`N'`. The function space of the kept rows lies in that of all rows, so
+the factor K = B B' is kept and only
+
+.. math:: B'L_iB = Q_i T_i Q_i'
+
+is reduced anew. Then the fold is one with labels held out under the deformed kernel of
+:math:`L_i`: small problems in the labels for all penalties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from onefit._threads import blas_threads
+from onefit._typing import FloatArray
+from onefit.basis import KernelFactor, PlaneBasis, plane_basis
+from onefit.folds import Fold
+from onefit.graphs import Graph
+from onefit.problem import Problem
+from onefit.search.candidates import Candidate
+from onefit.search.plane import square_plane
+from onefit.search.task import HeldOut, Task, at_ambient, by_deformation
+from onefit.solvers.convergence import warn_not_converged
+from onefit.solvers.correction import label_response
+from onefit.solvers.labels import LabelFit, solve_labels
+
+__all__ = ["held_out_points", "newton_values", "point_problems"]
+
+
+def point_problems(
+    task: Task, factor: KernelFactor, graph: Graph, fold: Fold, candidates: Iterable[Candidate]
+) -> Iterator[tuple[list[Candidate], Problem]]:
+    """The fold's problem for every ratio of penalties, with the candidates of that ratio."""
+    part = graph.only(fold.kept_rows)
+    basis = plane_basis(factor, part.laplacian, np.flatnonzero(task.targets.labelled))
+    for members in by_deformation(candidates):
+        problem = members[0].model._pose_problem(basis, part, task.targets, task.sample)
+        yield members, _without_points(problem, fold)
+
+
+def _without_points(problem: Problem, fold: Fold) -> Problem:
+    """The same problem with gamma_I / N'^2 in place of gamma_I / N^2."""
+    growth = (problem.n_rows / fold.kept_rows.size) ** 2
+    return problem.with_penalties(problem.ambient_penalty, problem.manifold_penalty * growth)
+
+
+def held_out_points(
+    task: Task,
+    basis: PlaneBasis,
+    graph: Graph,
+    candidates: Sequence[Candidate],
+) -> Iterator[HeldOut]:
+    """Decisions of all candidates on all folds, by "exact" or "newton"."""
+    fits = {} if task.criterion == "exact" else _full_fits(task, basis, graph, candidates)
+    decisions: dict[int, list[FloatArray]] = {c.index: [] for c in candidates}
+    for fold in task.folds:
+        for members, problem in point_problems(task, basis.factor, graph, fold, candidates):
+            with blas_threads(1):
+                parts = _of_ratio(problem, members, fold, fits)
+            for candidate, part in zip(members, parts, strict=True):
+                decisions[candidate.index].append(part[None])
+    for candidate in candidates:
+        quadratic = candidate.model._make_loss().is_quadratic
+        is_exact = task.criterion == "exact" or quadratic
+        yield HeldOut([candidate], decisions[candidate.index], None, is_exact)
+
+
+def _full_fits(
+    task: Task, basis: PlaneBasis, graph: Graph, candidates: Sequence[Candidate]
+) -> dict[int, LabelFit]:
+    """Fits on all rows, from which a Newton step starts."""
+    fits = {}
+    for members in by_deformation(candidates):
+        problem = members[0].model._pose_problem(basis, graph, task.targets, task.sample)
+        start = None
+        for candidate in members:
+            start = at_ambient(problem, candidate).solve(start).labels
+            fits[candidate.index] = start
+    return fits
+
+
+def _of_ratio(
+    problem: Problem, members: Sequence[Candidate], fold: Fold, fits: dict[int, LabelFit]
+) -> Sequence[FloatArray]:
+    """Decisions (m, q) on the fold's test labels for every candidate of one ratio."""
+    if problem.loss.is_quadratic:
+        # One Newton step is exact.
+        ambient = np.array([float(c.model.ambient_penalty) for c in members])
+        decisions = square_plane(
+            problem.deformed.labelled_gram,
+            ambient,
+            problem.targets,
+            problem.weights,
+            [fold],
+            fit_intercept=problem.fit_intercept,
+        )
+        return list(decisions[0])
+    v = problem.weights.normalized(fold.kept_labels) * fold.kept_labels
+    values, start = [], None
+    for candidate in members:
+        one = at_ambient(problem, candidate)
+        if fits:
+            values.append(newton_values(one, v, fits[candidate.index])[fold.test_labels])
+            continue
+        start = solve_labels(
+            one.gram,
+            one.targets,
+            v,
+            one.loss,
+            fit_intercept=one.fit_intercept,
+            start=start,
+            tol=one.tol,
+            max_iter=one.max_iter,
+        )
+        if not start.converged:
+            worst = max(state.gradient_norm(one.gram) for state in start.states)
+            warn_not_converged("a fold", one.max_iter, worst)
+        values.append(start.values[fold.test_labels])
+    return values
+
+
+def newton_values(problem: Problem, v: FloatArray, full: LabelFit) -> FloatArray:
+    r"""Values on the labels after one Newton step from f on a problem with another kernel.
+
+    The penalty is quadratic, so the step forgets all of f but its values on the labels:
+    :math:`2\beta + F (G\beta + b) = F f - v\,\ell'(y, f)`, and :math:`\sum_i \beta_i = 0` with an
+    intercept.
+    """
+    G, f = problem.gram, full.values
+    curvature = v[:, None] * problem.loss.second_derivative(problem.targets, f)
+    xi = curvature * f - v[:, None] * problem.loss.derivative(problem.targets, f)
+    total = 0.0 if problem.fit_intercept else None
+    values = np.empty_like(f)
+    for j in range(f.shape[1]):
+        beta, b = label_response(G, curvature[:, j], xi[:, j], total)
+        has_pivot = total is None or curvature[:, j].any()
+        values[:, j] = G @ beta + (b if has_pivot else full.intercept[j])
+    return values

@@ -1,0 +1,102 @@
+"""Held-out decisions of all candidates of one kernel and graph, by the cheapest way there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from onefit._threads import blas_threads
+from onefit._typing import FloatArray
+from onefit.basis import PlaneBasis
+from onefit.criteria import CRITERIA
+from onefit.criteria.common import FoldDecisions
+from onefit.folds import Fold
+from onefit.graphs import Graph
+from onefit.problem import Problem
+from onefit.search.candidates import Candidate
+from onefit.search.fold_planes import held_out_points
+from onefit.search.influence_plane import influence_plane
+from onefit.search.plane import square_plane
+from onefit.search.task import HeldOut, Task, at_ambient, by_deformation
+
+__all__ = ["held_out"]
+
+#: A reduction for a fold costs about as much as its part in the iterations of this many candidates.
+_CANDIDATES_FOR_A_FOLD = 2
+
+
+def held_out(
+    task: Task, basis: PlaneBasis, graph: Graph, candidates: Sequence[Candidate]
+) -> Iterator[HeldOut]:
+    """Decisions of all candidates, those of one deformation after the other."""
+    if _goes_by_fold(task, candidates):
+        yield from held_out_points(task, basis, graph, candidates)
+        return
+    for members in by_deformation(candidates):
+        problem = members[0].model._pose_problem(basis, graph, task.targets, task.sample)
+        if task.has_closed_form and problem.loss.is_quadratic:
+            yield _closed_form(task, problem, members)
+        elif _has_label_influence(task, problem):
+            with blas_threads(1):
+                decisions = influence_plane(problem, members, task.folds)
+            yield HeldOut(members, decisions, None, is_exact=False)
+        else:
+            yield from _one_by_one(task, problem, members)
+
+
+def _goes_by_fold(task: Task, candidates: Sequence[Candidate]) -> bool:
+    """Whether a reduction for every fold costs less than iterations for every candidate."""
+    if task.holdout != "points" or task.criterion not in ("exact", "newton"):
+        return False
+    return not task.criterion_params and len(candidates) > _CANDIDATES_FOR_A_FOLD * len(task.folds)
+
+
+def _has_label_influence(task: Task, problem: Problem) -> bool:
+    """Whether (6) can be taken on the labels alone: the exact Hessian, points held out."""
+    is_plain = not task.criterion_params and not problem.fit_intercept
+    return task.criterion == "bif" and task.holdout == "points" and is_plain
+
+
+def _closed_form(task: Task, problem: Problem, members: Sequence[Candidate]) -> HeldOut:
+    gram = problem.deformed.labelled_gram
+    ambient = np.array([float(c.model.ambient_penalty) for c in members])
+    with blas_threads(1):
+        decisions = square_plane(
+            gram,
+            ambient,
+            problem.targets,
+            problem.weights,
+            task.folds,
+            fit_intercept=problem.fit_intercept,
+        )
+    return HeldOut(members, decisions, None, is_exact=True)
+
+
+def _one_by_one(task: Task, problem: Problem, members: Sequence[Candidate]) -> Iterator[HeldOut]:
+    """Candidates of one ratio by falling ambient penalty, each started from the one before."""
+    is_race = task.criterion == "certified"
+    criterion = CRITERIA["newton" if is_race else task.criterion]
+    start = None
+    _ = problem.deformed.labelled_gram
+    with blas_threads(1 if task.holdout == "labels" else None):
+        for candidate in members:
+            fit = at_ambient(problem, candidate).solve(start)
+            start = fit.labels
+            parts = criterion(
+                fit, task.folds, task.holdout, bounds=is_race, **task.criterion_params
+            )
+            pairs = list(zip(task.folds, parts, strict=True))
+            decisions = [_on_test_labels(problem, f, p, p.decisions)[None] for f, p in pairs]
+            bounds = None
+            if is_race:
+                bounds = [_on_test_labels(problem, f, p, p.error_bounds)[None] for f, p in pairs]
+            yield HeldOut([candidate], decisions, bounds, task.criterion == "exact")
+
+
+def _on_test_labels(
+    problem: Problem, fold: Fold, part: FoldDecisions, values: FloatArray | None
+) -> FloatArray:
+    """Values on the fold's test labels, in their order."""
+    wanted = problem.basis.labelled[fold.test_labels]
+    return np.asarray(values)[np.searchsorted(part.rows, wanted)]

@@ -1,0 +1,87 @@
+"""What a search asks of every candidate, and what it gets back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from onefit._typing import FloatArray
+from onefit.criteria.common import Holdout
+from onefit.folds import Fold
+from onefit.problem import Problem
+from onefit.search.candidates import Candidate
+from onefit.search.scoring import FoldScorer
+from onefit.targets import Targets
+
+__all__ = ["CandidateResult", "HeldOut", "Task", "at_ambient", "by_deformation"]
+
+#: Parameters besides the penalties that the label problem depends on.
+_LABEL_PARAMS = ("fit_intercept", "class_weight", "loss", "hinge_width", "tol", "max_iter")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every group is evaluated on, and how."""
+
+    targets: Targets
+    sample: FloatArray
+    folds: Sequence[Fold]
+    criterion: str
+    holdout: Holdout
+    criterion_params: dict[str, Any]
+    scorer: FoldScorer
+
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether the square loss needs no iteration: equation (4) serves whole planes."""
+        return self.holdout == "labels" and self.criterion != "bif" and not self.criterion_params
+
+
+@dataclass
+class CandidateResult:
+    """Scores of one candidate on every fold, in the order of the folds."""
+
+    index: int
+    scores: dict[str, list[float]] = field(default_factory=dict)
+    losses: list[float] = field(default_factory=list)
+    error_bound: float = float("nan")
+    fit_seconds: float = 0.0
+    score_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Decisions of some candidates: one array of shape (a, m, q) for every fold.
+
+    ``bounds`` are arrays alike, bounds on their errors; None where none were computed.
+    """
+
+    members: Sequence[Candidate]
+    decisions: Sequence[FloatArray]
+    bounds: Sequence[FloatArray] | None
+    is_exact: bool
+
+
+def by_deformation(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
+    """Candidates that differ in the ambient penalty alone once the ratio is fixed.
+
+    Those of a group come by falling ambient penalty, so that each can start from the one before.
+    """
+    groups: dict[Any, list[Candidate]] = {}
+    for candidate in candidates:
+        model = candidate.model
+        ratio = float(f"{model.manifold_penalty / model.ambient_penalty:.12g}")
+        params = [getattr(model, name, None) for name in _LABEL_PARAMS]
+        groups.setdefault((ratio, repr(params)), []).append(candidate)
+    return [
+        sorted(members, key=lambda c: -float(c.model.ambient_penalty))
+        for members in groups.values()
+    ]
+
+
+def at_ambient(problem: Problem, candidate: Candidate) -> Problem:
+    """The problem of the candidate's ambient penalty and the same deformed kernel."""
+    ambient = float(candidate.model.ambient_penalty)
+    ratio = problem.manifold_penalty / problem.ambient_penalty
+    return problem.with_penalties(ambient, ratio * ambient)
