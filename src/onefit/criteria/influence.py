@@ -141,12 +141,12 @@ def _check_options(
         )
 
 
-def fold_slopes(fit: Fit, fold: Fold) -> FloatArray:
-    """Slopes of the loss averaged over the fold's labels, (l, q): mu_i / m."""
+def fold_slopes(fit: Fit, folds: Sequence[Fold]) -> FloatArray:
+    """Slopes of the loss averaged over every fold's labels, (t, l, q): mu_i / m."""
     problem = fit.problem
-    weights = problem.weights.normalized() * fold.test_labels
-    weights = weights / weights.sum()
-    return weights[:, None] * problem.loss.derivative(problem.targets, fit.labels.values)
+    weights = problem.weights.normalized() * np.stack([fold.test_labels for fold in folds])
+    weights /= weights.sum(axis=1, keepdims=True)
+    return weights[:, :, None] * problem.loss.derivative(problem.targets, fit.labels.values)
 
 
 def _right_hand_sides(
@@ -154,16 +154,15 @@ def _right_hand_sides(
 ) -> tuple[FloatArray, FloatArray]:
     """Right-hand sides of (6) in coefficients (n_coef, t q), and those of the intercept (t q,)."""
     problem = fit.problem
-    weights, sides_b = [], []
-    for fold in folds:
-        slopes = fold_slopes(fit, fold)
+    slopes = fold_slopes(fit, folds)
+    weights = []
+    for fold, own in zip(folds, slopes, strict=True):
         part = _manifold_part(problem, fold, variant, fit.kernel_values)
-        part[problem.basis.labelled] += slopes
+        part[problem.basis.labelled] += own
         weights.append(part)
-        sides_b.append(slopes.sum(axis=0))
     ambient = np.tile(2.0 * problem.ambient_penalty * fit.coef, len(folds))
     right = -problem.basis.representer(np.column_stack(weights)) - ambient
-    return right, -np.concatenate(sides_b)
+    return right, -slopes.sum(axis=1).ravel()
 
 
 def removed_rows(problem: Problem, fold: Fold) -> IntArray:
@@ -253,8 +252,8 @@ def _influence_on_labels(fit: Fit, folds: Sequence[Fold], bounds: bool) -> list[
     problem = fit.problem
     G, loss = problem.gram, problem.loss
     results = []
-    for fold in folds:
-        xi = -fold_slopes(fit, fold) - 2.0 * fit.labels.beta
+    for fold, slopes in zip(folds, fold_slopes(fit, folds), strict=True):
+        xi = -slopes - 2.0 * fit.labels.beta
         v = problem.weights.normalized(fold.kept_labels) * fold.kept_labels
         step = 1.0 / (1.0 - fold.n_folds)
         states = []

@@ -13,18 +13,42 @@ So the l columns :math:`\tilde K_{\cdot L}` serve all folds and all ambient pena
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from onefit._typing import FloatArray, IntArray, Sparse
 from onefit.criteria.influence import fold_slopes, removed_rows
 from onefit.folds import Fold
+from onefit.graphs import Graph
 from onefit.problem import Fit, Problem
 from onefit.search.candidates import Candidate
 from onefit.search.task import at_ambient
 from onefit.solvers.correction import label_correction
 
-__all__ = ["influence_plane", "label_influence"]
+__all__ = ["LabelSpread", "influence_plane", "label_influence", "label_spread"]
+
+
+@dataclass(frozen=True)
+class LabelSpread:
+    r"""What the labels reach under one deformed kernel.
+
+    Parameters
+    ----------
+    columns : array of shape (N, l)
+        :math:`\tilde K_{\cdot L}`.
+    squared : array of shape (l, l)
+        :math:`B_L D^{-2} B_L'`.
+    """
+
+    columns: FloatArray
+    squared: FloatArray
+
+
+def label_spread(problem: Problem) -> LabelSpread:
+    """Columns of the deformed kernel at the labels; they serve every ambient penalty."""
+    expanded = problem.deformed.expand(np.eye(problem.n_labelled))
+    return LabelSpread(problem.basis.values(expanded), expanded.T @ expanded)
 
 
 def influence_plane(
@@ -35,68 +59,63 @@ def influence_plane(
     for candidate in members:
         start = fits[-1].labels if fits else None
         fits.append(at_ambient(problem, candidate).solve(start))
-    changes = label_influence(problem, fits, folds)
+    changes = label_influence(label_spread(problem), fits, folds)
     decisions = []
     for i, fold in enumerate(folds):
         step = 1.0 / (1.0 - fold.n_folds)
         values = [
-            fit.labels.values + step * part[i] for fit, part in zip(fits, changes, strict=True)
+            fit.labels.values + step * change[i] for fit, change in zip(fits, changes, strict=True)
         ]
         decisions.append(np.stack(values)[:, fold.test_labels])
     return decisions
 
 
+def _laplacian_on(graph: Graph, rows: IntArray) -> Sparse:
+    return graph.only(rows).laplacian
+
+
 def label_influence(
-    problem: Problem,
+    spread: LabelSpread,
     fits: Sequence[Fit],
     folds: Sequence[Fold],
-    laplacian_of: Callable[[Problem, IntArray], Sparse] | None = None,
-) -> list[list[FloatArray]]:
-    """B_i on the labels, of shape (l, q), for every fit and every fold.
+    laplacian_of: Callable[[Graph, IntArray], Sparse] = _laplacian_on,
+) -> list[FloatArray]:
+    """B_i on the labels for every fit: arrays of shape (t, l, q).
 
     Parameters
     ----------
-    problem : Problem
-        A problem without intercept of the ratio that all fits have.
+    spread : LabelSpread
+        Of the ratio that all fits have.
     fits : sequence of Fit
-        Fits on all rows.
+        Fits on all rows, without intercept.
     folds : sequence of Fold
         What to hold out.
-    laplacian_of : callable, optional
-        L_{S_i} of given rows, as an N x N matrix; that of the graph on these rows when None.
+    laplacian_of : callable
+        L_{S_i} of given rows, as an N x N matrix.
     """
-    laplacian_of = laplacian_of or _laplacian_on
-    expanded = problem.deformed.expand(np.eye(problem.n_labelled))
-    columns, squared = problem.basis.values(expanded), expanded.T @ expanded
-    gram = problem.deformed.labelled_gram
-    q = problem.targets.shape[1]
-    values = columns @ np.hstack([fit.labels.beta / fit.problem.ambient_penalty for fit in fits])
+    problem = fits[0].problem
+    gram, q = problem.deformed.labelled_gram, problem.targets.shape[1]
+    betas = [fit.labels.beta / fit.problem.ambient_penalty for fit in fits]
+    values = spread.columns @ np.hstack(betas)
     pulls = []
     for fold in folds:
         rows = removed_rows(problem, fold)
-        pulls.append(columns.T @ (laplacian_of(problem, rows) @ values) * (2.0 / rows.size**2))
+        pull = laplacian_of(problem.graph, rows) @ values
+        pulls.append(spread.columns.T @ pull * (2.0 / rows.size**2))
+    pulled = np.stack(pulls)
     changes = []
     for a, fit in enumerate(fits):
-        own = slice(a * q, (a + 1) * q)
-        ambient = -2.0 * (squared @ fit.labels.beta)
-        right = [
-            ambient - gram @ fold_slopes(fit, fold) - fit.problem.manifold_penalty * pull[:, own]
-            for fold, pull in zip(folds, pulls, strict=True)
-        ]
+        right = -(gram @ fold_slopes(fit, folds)) - 2.0 * (spread.squared @ fit.labels.beta)
+        right -= fit.problem.manifold_penalty * pulled[:, :, a * q : (a + 1) * q]
         changes.append(_responses(fit, right))
     return changes
 
 
-def _laplacian_on(problem: Problem, rows: IntArray) -> Sparse:
-    return problem.graph.only(rows).laplacian
-
-
-def _responses(fit: Fit, right: Sequence[FloatArray]) -> list[FloatArray]:
+def _responses(fit: Fit, right: FloatArray) -> FloatArray:
     r"""Solve (2 gamma_A I + K~ F) b = right, by :math:`y - \tfrac12 G C(y)`, for all folds."""
-    G, q = fit.problem.gram, fit.labels.beta.shape[1]
-    stacked = np.stack(right, axis=2)
-    for j in range(q):
+    G = fit.problem.gram
+    result = right / (2.0 * fit.problem.ambient_penalty)
+    for j in range(right.shape[2]):
         correct = label_correction(G, fit.labels.curvature[:, j])
-        stacked[:, j] -= 0.5 * (G @ correct(stacked[:, j]))
-    stacked /= 2.0 * fit.problem.ambient_penalty
-    return list(np.moveaxis(stacked, 2, 0))
+        result[:, :, j] -= 0.5 * (G @ correct(result[:, :, j].T)).T
+    return result

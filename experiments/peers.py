@@ -1,0 +1,196 @@
+"""What a user would take instead, tuned with the same labels: test error and time to a tuned model.
+
+Supervised methods see the labelled rows only. Semi-supervised methods of scikit-learn are tuned by
+its GridSearchCV through our SemiSupervisedKFold, since plain folds would score unlabelled rows.
+Methods that predict nothing but the rows given to them (transductive) are given the test rows as
+further unlabelled rows, which is more than the others have.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
+from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
+from sklearn.svm import SVC
+
+from experiments.protocol import Data
+from onefit import (
+    LapRLSClassifier,
+    LapRLSRegressor,
+    LapSVC,
+    ManifoldSearchCV,
+    SemiSupervisedKFold,
+)
+from onefit.kernels import median_squared_distance
+
+#: From this many training rows on, our searches use this many Nystrom columns.
+LARGE, COMPONENTS = 2000, 500
+N_FOLDS = 5
+
+Peer = Callable[[Data, int], np.ndarray]
+
+
+def gammas(X: np.ndarray) -> list[float]:
+    """The kernel widths of our default grid, as scikit-learn's gamma = 1 / (2 sigma)."""
+    return [0.5 / (median_squared_distance(X) * 4.0**i) for i in range(-3, 3)]
+
+
+def majority(data: Data, seed: int) -> np.ndarray:
+    known = _known(data)
+    dummy = DummyRegressor() if data.is_regression else DummyClassifier()
+    return dummy.fit(data.X[known], data.y[known]).predict(data.X_test)
+
+
+def kernel_ridge(data: Data, seed: int) -> np.ndarray:
+    known = _known(data)
+    grid = {"alpha": [10.0**i for i in range(-4, 3)], "gamma": gammas(data.X)}
+    cv = KFold(N_FOLDS, shuffle=True, random_state=seed)
+    search = GridSearchCV(
+        KernelRidge(kernel="rbf"), grid, cv=cv, scoring="neg_mean_squared_error"
+    )
+    return search.fit(data.X[known], data.y[known]).predict(data.X_test)
+
+
+def svc(data: Data, seed: int) -> np.ndarray:
+    known = _known(data)
+    cv = StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed)
+    search = GridSearchCV(SVC(), _svc_grid(data.X), cv=cv)
+    return search.fit(data.X[known], data.y[known]).predict(data.X_test)
+
+
+def _svc_grid(X: np.ndarray, prefix: str = "") -> dict[str, list[float]]:
+    return {
+        f"{prefix}C": [10.0**i for i in range(-2, 5)],
+        f"{prefix}gamma": gammas(X),
+    }
+
+
+def self_training(data: Data, seed: int) -> np.ndarray:
+    model = SelfTrainingClassifier(_ScoredSVC(), threshold=0.9)
+    grid = {f"estimator__{key}": values for key, values in _svc_grid(data.X).items()}
+    return _semi_supervised(model, grid, data, seed)
+
+
+class _ScoredSVC(SVC):
+    """SVC with a logistic function of its decisions for probabilities: self-training needs some."""
+
+    def predict_proba(self, X):
+        positive = 1.0 / (1.0 + np.exp(-2.0 * self.decision_function(X)))
+        return np.column_stack([1.0 - positive, positive])
+
+
+def label_spreading(data: Data, seed: int) -> np.ndarray:
+    grids = [
+        {"kernel": ["knn"], "n_neighbors": [4, 8, 16], "alpha": [0.05, 0.2, 0.5, 0.9]},
+        {"kernel": ["rbf"], "gamma": gammas(data.X), "alpha": [0.05, 0.2, 0.5, 0.9]},
+    ]
+    return _semi_supervised(LabelSpreading(max_iter=100), grids, data, seed)
+
+
+def label_propagation(data: Data, seed: int) -> np.ndarray:
+    grids = [
+        {"kernel": ["knn"], "n_neighbors": [4, 8, 16]},
+        {"kernel": ["rbf"], "gamma": gammas(data.X)},
+    ]
+    return _semi_supervised(LabelPropagation(max_iter=1000), grids, data, seed)
+
+
+def _semi_supervised(model, grid, data: Data, seed: int) -> np.ndarray:
+    cv = SemiSupervisedKFold(N_FOLDS, shuffle=True, random_state=seed)
+    return GridSearchCV(model, grid, cv=cv).fit(data.X, data.y).predict(data.X_test)
+
+
+def graph_laplace(data: Data, seed: int) -> np.ndarray:
+    return _graphlearning("laplace", data, seed)
+
+
+def graph_poisson(data: Data, seed: int) -> np.ndarray:
+    return _graphlearning("poisson", data, seed)
+
+
+def _graphlearning(method: str, data: Data, seed: int) -> np.ndarray:
+    """Neighbours by cross-validation on the labels; transductive, test rows included."""
+    import graphlearning as gl
+
+    X = np.vstack([data.X, data.X_test])
+    y = np.concatenate([data.y, np.full(len(data.X_test), -1)])
+    known = np.flatnonzero(y != -1)
+    cv = SemiSupervisedKFold(N_FOLDS, shuffle=True, random_state=seed)
+    splits = list(cv.split(X, y))
+
+    def predict(W, rows):
+        return getattr(gl.ssl, method)(W).fit_predict(rows, y[rows])
+
+    scores = {}
+    for k in (4, 8, 16):
+        W = gl.weightmatrix.knn(X, k)
+        hits = [
+            np.mean(predict(W, np.setdiff1d(known, test))[test] == y[test]) for _, test in splits
+        ]
+        scores[k] = np.mean(hits)
+    best = max(scores, key=scores.get)
+    return predict(gl.weightmatrix.knn(X, best), known)[len(data.X) :]
+
+
+def onefit_laprls(data: Data, seed: int) -> np.ndarray:
+    model = LapRLSRegressor() if data.is_regression else LapRLSClassifier()
+    return _onefit(model, data, seed)
+
+
+def onefit_lapsvc(data: Data, seed: int) -> np.ndarray:
+    return _onefit(LapSVC(), data, seed)
+
+
+def _onefit(model, data: Data, seed: int) -> np.ndarray:
+    """Our search as it comes, with the Nystrom basis for thousands of rows."""
+    if len(data.X) >= LARGE:
+        model.set_params(n_components=COMPONENTS)
+    return ManifoldSearchCV(model, random_state=seed).fit(data.X, data.y).predict(data.X_test)
+
+
+CLASSIFIERS: dict[str, Peer] = {
+    "majority": majority,
+    "svc": svc,
+    "self_training": self_training,
+    "label_spreading": label_spreading,
+    "label_propagation": label_propagation,
+    "graph_laplace": graph_laplace,
+    "graph_poisson": graph_poisson,
+    "onefit_laprls": onefit_laprls,
+    "onefit_lapsvc": onefit_lapsvc,
+}
+REGRESSORS: dict[str, Peer] = {
+    "majority": majority,
+    "kernel_ridge": kernel_ridge,
+    "onefit_laprls": onefit_laprls,
+}
+
+
+def compare(data: Data, seed: int) -> dict[str, tuple[float, float]]:
+    """Test error and seconds of every method on one split."""
+    results = {}
+    for name, method in (REGRESSORS if data.is_regression else CLASSIFIERS).items():
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            # What other libraries say of empty classes, slow convergence and old names.
+            warnings.simplefilter("ignore")
+            predicted = method(data, seed)
+        seconds = time.perf_counter() - start
+        results[name] = _error(data, predicted), seconds
+    return results
+
+
+def _known(data: Data) -> np.ndarray:
+    return ~np.isnan(data.y) if data.is_regression else data.y != -1
+
+
+def _error(data: Data, predicted: np.ndarray) -> float:
+    if data.is_regression:
+        return float(np.mean(np.square(predicted - data.y_test)))
+    return float(np.mean(predicted != data.y_test))

@@ -1,0 +1,104 @@
+"""The paper's protocol: data, splits, candidates, folds and models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from benchmarks.common import paper_split
+from sklearn.model_selection import ParameterGrid
+
+from onefit import LapRLSRegressor, LapSVC, SemiSupervisedKFold
+from onefit.datasets import libsvm_datasets
+from onefit.estimators import ManifoldEstimator
+from onefit.folds import Fold, check_folds
+from onefit.search.candidates import paper_grid
+
+#: Numbers of folds.
+FOLDS = (5, 10, 20)
+REPEATS = 30
+#: Training sets of fewer rows than this, square loss, are given all candidates of the paper.
+SMALL = 1000
+#: Kernel width with neighbours and width of its graph, of the sub-grid; powers of two.
+SUB_GRID = [(-10, 4, 0), (-4, 2, -4), (0, 8, 0), (4, 4, 2), (6, 8, 4), (8, 4, 4), (10, 2, 4)]
+#: Columns of the Nystrom basis.
+COMPONENTS = {
+    "abalone": 600,
+    "space_ga": 600,
+    "cpusmall": 600,
+    "a3a": 1000,
+    "w2a": 1000,
+    "w3a": 1000,
+}
+
+
+@dataclass(frozen=True)
+class Data:
+    """One split of a data set."""
+
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+
+    @property
+    def is_regression(self) -> bool:
+        return self.y.dtype.kind == "f"
+
+
+def names() -> list[str]:
+    """The 18 data sets, those that take longest last."""
+    by_rows = sorted(libsvm_datasets(), key=lambda name: libsvm_datasets()[name][1])
+    return sorted(by_rows, key=lambda name: name == "mg")
+
+
+def is_regression(name: str) -> bool:
+    return libsvm_datasets()[name][0] == "regression"
+
+
+def load(name: str, repeat: int) -> Data:
+    """Split number ``repeat``: attributes standardised, 70 % to train on, a tenth of it labelled.
+
+    Real targets are standardised by the labelled ones; classes are 0 and 1, unlabelled rows -1.
+    """
+    split = paper_split(name, seed=repeat)
+    if is_regression(name):
+        known = split.y[split.labelled]
+        mean, std = known.mean(), known.std()
+        y = np.where(split.labelled, (split.y - mean) / std, np.nan)
+        return Data(split.X, y, split.X_test, (split.y_test - mean) / std)
+    y = np.where(split.labelled, split.y > 0, -1).astype(int)
+    return Data(split.X, y, split.X_test, (split.y_test > 0).astype(int))
+
+
+def model(name: str) -> ManifoldEstimator:
+    """LapRLS for regression; the paper's LapSVM, hinge smoothed over 0.01, for classes."""
+    if is_regression(name):
+        return LapRLSRegressor(n_components=COMPONENTS.get(name), landmarks="rpcholesky")
+    return LapSVC(hinge_width=0.01, n_components=COMPONENTS.get(name), landmarks="rpcholesky")
+
+
+def candidates(name: str, n_rows: int) -> list[dict[str, Any]]:
+    """All 13,365 candidates of the paper, or the sub-grid of 315 that spans its ranges."""
+    if is_regression(name) and n_rows < SMALL:
+        return list(ParameterGrid(paper_grid()))
+    grids = [
+        {
+            "kernel_width": [2.0**width],
+            "n_neighbors": [k],
+            "graph_width": [2.0**graph_width],
+            "ambient_penalty": [10.0**i for i in range(-6, 3)],
+            "manifold_penalty": [10.0**i for i in range(-6, 3, 2)],
+        }
+        for width, k, graph_width in SUB_GRID
+    ]
+    return list(ParameterGrid(grids))
+
+
+def folds(data: Data, labelled: np.ndarray, t: int, repeat: int) -> list[Fold]:
+    """t folds of labelled and of unlabelled rows; as many as there are labels where these are fewer."""
+    cv = SemiSupervisedKFold(
+        min(t, int(labelled.sum())), shuffle=True, random_state=100 * repeat + t
+    )
+    return check_folds(list(cv.split(data.X, data.y)), labelled)

@@ -1,0 +1,323 @@
+"""One split of one data set: every criterion for every candidate, and the test errors.
+
+The criteria are those of the package, taken for whole planes of penalties:
+
+exact        t-fold cross-validation as in the paper: the points of a fold are removed
+newton       one Newton step on every fold's own objective (the square loss: equal to exact)
+labels       exact, with the labels of a fold hidden and its points kept
+bif          the influence function, equation (6), with the exact Hessian
+bif_nystrom  the paper's final form: the Hessian by Nystrom with sqrt(N) columns, equation (9)
+bif_product  the influence function with the derivative of the manifold term as equation (10) has it
+bif_leverage bif with L[S_i, S_i] for L_{S_i} and a term in the leverages of the fold, as in a script
+             that one of the authors published
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.sparse as sp
+from experiments import protocol
+from threadpoolctl import threadpool_limits
+
+from onefit.assembly import build_factor
+from onefit.basis import KernelFactor, plane_basis
+from onefit.criteria.exact import exact
+from onefit.criteria.influence import influence
+from onefit.folds import Fold
+from onefit.graphs import Graph
+from onefit.kernels import Kernel
+from onefit.problem import Fit, Problem
+from onefit.search.candidates import Candidate, GraphGroup, group_candidates
+from onefit.search.fold_planes import newton_values, point_problems
+from onefit.search.geometry import Geometry, geometry_of
+from onefit.search.influence_plane import label_influence, label_spread
+from onefit.search.plane import square_plane
+from onefit.search.task import Task, at_ambient, by_deformation
+from onefit.solvers.labels import solve_labels
+
+CRITERIA = ("exact", "newton", "labels", "bif", "bif_nystrom", "bif_product", "bif_leverage")
+
+
+@dataclass
+class Table:
+    """Figures of all candidates: test errors (n,), and for each criterion arrays (n, len(FOLDS)).
+
+    ``errors`` are held-out squared errors or shares of wrong classes, ``losses`` held-out losses,
+    both averaged over the labels.
+    """
+
+    params: list[dict[str, float]]
+    test_error: np.ndarray
+    errors: dict[str, np.ndarray]
+    losses: dict[str, np.ndarray]
+    n_rows: int
+    n_labels: int
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """What the planes of a unit share."""
+
+    data: protocol.Data
+    task: Task
+    folds: list[Fold]
+    #: Position in FOLDS of every fold.
+    t_index: list[int]
+    seed: int
+    table: Table
+    memory: dict[tuple[str, bytes], Any] = field(default_factory=dict)
+
+    @cached_property
+    def fold_of(self) -> np.ndarray:
+        """Number of the fold that holds out each label, (len(FOLDS), l)."""
+        fold_of = np.empty((len(protocol.FOLDS), self.table.n_labels), dtype=int)
+        for i, fold in enumerate(self.folds):
+            fold_of[self.t_index[i], fold.test_labels] = i
+        return fold_of
+
+    @cached_property
+    def steps(self) -> np.ndarray:
+        """1 / (1 - t), of shape (len(FOLDS), 1)."""
+        firsts = [self.folds[self.t_index.index(i)] for i in range(len(protocol.FOLDS))]
+        return np.array([[1.0 / (1.0 - fold.n_folds)] for fold in firsts])
+
+    def add(self, criterion: str, fold: int, candidate: Candidate, f: np.ndarray) -> None:
+        """Add held-out decisions on the test labels of one fold to the averages."""
+        y = self.task.targets.values[self.folds[fold].test_labels, 0]
+        self._add(criterion, (candidate.index, self.t_index[fold]), candidate, y, f)
+
+    def record(self, criterion: str, candidate: Candidate, f: np.ndarray) -> None:
+        """Held-out decisions of all labels, (len(FOLDS), l)."""
+        y = self.task.targets.values[:, 0]
+        self._add(criterion, (candidate.index,), candidate, y, f)
+
+    def _add(
+        self, criterion: str, at: tuple, candidate: Candidate, y: np.ndarray, f: np.ndarray
+    ) -> None:
+        loss = candidate.model._make_loss()
+        share = 1.0 / self.table.n_labels
+        errors = _errors(y, f, loss.is_quadratic).sum(axis=-1)
+        self.table.errors[criterion][at] += share * errors
+        self.table.losses[criterion][at] += share * loss.value(y, f).sum(axis=-1)
+
+
+def _errors(y: np.ndarray, f: np.ndarray, is_regression: bool) -> np.ndarray:
+    return np.square(y - f) if is_regression else ((f > 0) != (y > 0)).astype(float)
+
+
+def evaluate(name: str, repeat: int, params: Sequence[dict] | None = None) -> Table:
+    """All figures of split number ``repeat`` of a data set."""
+    start = time.perf_counter()
+    with threadpool_limits(1):
+        unit, groups, geometry = _pose(name, repeat, params)
+        for group in groups:
+            kernel = group.settings.resolve(geometry.X)
+            squared = None if geometry.squared is None else geometry.squared.copy()
+            factor = build_factor(kernel, group.settings, geometry.X, squared, repeat)
+            features = _test_features(unit.data, kernel, factor)
+            for graph_group in group.graphs:
+                _evaluate_plane(unit, geometry, factor, features, graph_group)
+    if unit.data.is_regression:
+        for figures in (unit.table.errors, unit.table.losses):
+            figures["newton"] = figures["exact"]
+    unit.table.seconds = time.perf_counter() - start
+    return unit.table
+
+
+def _pose(name: str, repeat: int, params: Sequence[dict] | None):
+    data = protocol.load(name, repeat)
+    model = protocol.model(name)
+    targets, sample = model._read_labels(data.X, data.y, None)
+    folds, t_index = [], []
+    for i, t in enumerate(protocol.FOLDS):
+        part = protocol.folds(data, targets.labelled, t, repeat)
+        folds += part
+        t_index += [i] * len(part)
+    params = list(params or protocol.candidates(name, len(data.X)))
+    shape = len(params), len(protocol.FOLDS)
+    table = Table(
+        params,
+        np.full(shape[0], np.nan),
+        {criterion: np.zeros(shape) for criterion in CRITERIA},
+        {criterion: np.zeros(shape) for criterion in CRITERIA},
+        len(data.X),
+        int(targets.labelled.sum()),
+    )
+    task = Task(targets, sample, folds, "exact", "points", {}, None)
+    groups = group_candidates(model, params)
+    unit = _Unit(data, task, folds, t_index, repeat, table)
+    return unit, groups, geometry_of(data.X, groups)
+
+
+def _test_features(data: protocol.Data, kernel: Kernel, factor: KernelFactor) -> np.ndarray:
+    """Features z(x) of the test rows, so that f = z'a."""
+    lower = factor.features[factor.landmarks]
+    columns = kernel(data.X_test, data.X[factor.landmarks])
+    return sl.solve_triangular(lower, columns.T, lower=True, check_finite=False).T
+
+
+def _evaluate_plane(
+    unit: _Unit,
+    geometry: Geometry,
+    factor: KernelFactor,
+    test_features: np.ndarray,
+    group: GraphGroup,
+) -> None:
+    graph, _ = group.settings.build(geometry.X, geometry.neighbors)
+    basis = plane_basis(factor, graph.laplacian, np.flatnonzero(unit.task.targets.labelled))
+    unit.memory.clear()
+    fits: dict[int, Fit] = {}
+    for members in by_deformation(group.candidates):
+        problem = members[0].model._pose_problem(basis, graph, unit.task.targets, unit.task.sample)
+        start = None
+        for candidate in members:
+            fits[candidate.index] = at_ambient(problem, candidate).solve(start)
+            start = fits[candidate.index].labels
+        _test(unit, members, fits, test_features)
+        _hide_labels(unit, problem, members, fits)
+        _influence(unit, problem, members, fits)
+    for i, fold in enumerate(unit.folds):
+        for members, problem in point_problems(unit.task, factor, graph, fold, group.candidates):
+            _remove_points(unit, problem, members, fits, i)
+
+
+def _test(
+    unit: _Unit, members: Sequence[Candidate], fits: dict[int, Fit], features: np.ndarray
+) -> None:
+    y = unit.data.y_test
+    coef = np.column_stack([fits[c.index].coef for c in members])
+    decisions = features @ coef
+    if not unit.data.is_regression:
+        y = 2.0 * y - 1.0
+    wrong = _errors(y[:, None], decisions, unit.data.is_regression).mean(axis=0)
+    unit.table.test_error[[c.index for c in members]] = wrong
+
+
+def _hide_labels(
+    unit: _Unit, problem: Problem, members: Sequence[Candidate], fits: dict[int, Fit]
+) -> None:
+    if problem.loss.is_quadratic:
+        ambient = np.array([float(c.model.ambient_penalty) for c in members])
+        parts = square_plane(
+            problem.deformed.labelled_gram,
+            ambient,
+            problem.targets,
+            problem.weights,
+            unit.folds,
+            fit_intercept=False,
+        )
+        for i, part in enumerate(parts):
+            for candidate, decisions in zip(members, part, strict=True):
+                unit.add("labels", i, candidate, decisions[:, 0])
+        return
+    for candidate in members:
+        for i, part in enumerate(exact(fits[candidate.index], unit.folds, "labels")):
+            unit.add("labels", i, candidate, part.decisions[:, 0])
+
+
+def _influence(
+    unit: _Unit, problem: Problem, members: Sequence[Candidate], fits: dict[int, Fit]
+) -> None:
+    spread = label_spread(problem)
+    own = [fits[c.index] for c in members]
+    for criterion, laplacian_of in (
+        ("bif", None),
+        ("bif_product", _remembered(unit, "product", _product_laplacian)),
+        ("bif_leverage", _remembered(unit, "block", _block_laplacian)),
+    ):
+        options = {} if laplacian_of is None else {"laplacian_of": laplacian_of}
+        changes = label_influence(spread, own, unit.folds, **options)
+        every = np.arange(unit.table.n_labels)
+        for candidate, fit, change in zip(members, own, changes, strict=True):
+            b = change[unit.fold_of, every, 0]
+            decisions = fit.labels.values[:, 0] + unit.steps * b
+            if criterion == "bif_leverage":
+                decisions += unit.steps**2 / 0.33 * b / (1.0 - _leverages(unit, fit))
+            unit.record(criterion, candidate, decisions)
+    for candidate, fit in zip(members, own, strict=True):
+        parts = influence(fit, unit.folds, "points", hessian="nystrom", random_state=unit.seed)
+        held = np.empty((len(protocol.FOLDS), unit.table.n_labels))
+        for i, (fold, part) in enumerate(zip(unit.folds, parts, strict=True)):
+            held[unit.t_index[i], fold.test_labels] = part.decisions[:, 0]
+        unit.record("bif_nystrom", candidate, held)
+
+
+def _leverages(unit: _Unit, fit: Fit) -> np.ndarray:
+    r"""Leverages of every label in ridge regression on its fold alone, (len(FOLDS), l).
+
+    1 - lambda [A^-1]_jj with A = K_hh + lambda I, lambda = gamma_A l.
+    """
+    problem = fit.problem
+    ridge = problem.ambient_penalty * problem.n_labelled
+    key = "leverage", str(ridge).encode()
+    if key not in unit.memory:
+        K = problem.basis.labelled_columns[problem.basis.labelled]
+        leverages = np.empty((len(protocol.FOLDS), problem.n_labelled))
+        for i, fold in enumerate(unit.folds):
+            block = K[np.ix_(fold.test_labels, fold.test_labels)]
+            inverse = np.linalg.inv(block + ridge * np.eye(block.shape[0]))
+            leverages[unit.t_index[i], fold.test_labels] = 1.0 - ridge * np.diagonal(inverse)
+        unit.memory[key] = leverages
+    return unit.memory[key]
+
+
+def _remembered(
+    unit: _Unit, kind: str, build: Callable[[Graph, np.ndarray], sp.csr_array]
+) -> Callable[[Graph, np.ndarray], sp.csr_array]:
+    def remember(graph: Graph, rows: np.ndarray) -> sp.csr_array:
+        key = kind, rows.tobytes()
+        if key not in unit.memory:
+            unit.memory[key] = build(graph, rows)
+        return unit.memory[key]
+
+    return remember
+
+
+def _block_laplacian(graph: Graph, rows: np.ndarray) -> sp.csr_array:
+    """L[S_i, S_i]: edges that leave the fold stay in its degrees."""
+    inside = sp.diags_array(np.bincount(rows, minlength=graph.affinity.shape[0]).astype(float))
+    return sp.csr_array(inside @ graph.laplacian @ inside)
+
+
+def _product_laplacian(graph: Graph, rows: np.ndarray) -> sp.csr_array:
+    """The cross-edge form (10), scaled so that 2 gamma_I / n_i^2 times it is the derivative."""
+    n = graph.affinity.shape[0]
+    inside = sp.diags_array(np.bincount(rows, minlength=n).astype(float))
+    at_fold = inside @ graph.affinity
+    cross = Graph(sp.csr_array(at_fold + at_fold.T)).laplacian
+    share = rows.size / n
+    return sp.csr_array(cross * share - graph.laplacian * share**2)
+
+
+def _remove_points(
+    unit: _Unit,
+    problem: Problem,
+    members: Sequence[Candidate],
+    fits: dict[int, Fit],
+    i: int,
+) -> None:
+    fold = unit.folds[i]
+    if problem.loss.is_quadratic:
+        ambient = np.array([float(c.model.ambient_penalty) for c in members])
+        gram = problem.deformed.labelled_gram
+        parts = square_plane(
+            gram, ambient, problem.targets, problem.weights, [fold], fit_intercept=False
+        )
+        for candidate, decisions in zip(members, parts[0], strict=True):
+            unit.add("exact", i, candidate, decisions[:, 0])
+        return
+    v = problem.weights.normalized(fold.kept_labels) * fold.kept_labels
+    for candidate in members:
+        one, full = at_ambient(problem, candidate), fits[candidate.index].labels
+        stepped = newton_values(one, v, full)
+        refit = solve_labels(one.gram, one.targets, v, one.loss, start=full, tol=1e-6)
+        unit.add("newton", i, candidate, stepped[fold.test_labels, 0])
+        unit.add("exact", i, candidate, refit.values[fold.test_labels, 0])
