@@ -13,13 +13,14 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
+from experiments.protocol import Data
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
+from sklearn.neighbors import NearestNeighbors
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
 from sklearn.svm import SVC
 
-from experiments.protocol import Data
 from onefit import (
     LapRLSClassifier,
     LapRLSRegressor,
@@ -51,9 +52,7 @@ def kernel_ridge(data: Data, seed: int) -> np.ndarray:
     known = _known(data)
     grid = {"alpha": [10.0**i for i in range(-4, 3)], "gamma": gammas(data.X)}
     cv = KFold(N_FOLDS, shuffle=True, random_state=seed)
-    search = GridSearchCV(
-        KernelRidge(kernel="rbf"), grid, cv=cv, scoring="neg_mean_squared_error"
-    )
+    search = GridSearchCV(KernelRidge(kernel="rbf"), grid, cv=cv, scoring="neg_mean_squared_error")
     return search.fit(data.X[known], data.y[known]).predict(data.X_test)
 
 
@@ -127,15 +126,20 @@ def _graphlearning(method: str, data: Data, seed: int) -> np.ndarray:
     def predict(W, rows):
         return getattr(gl.ssl, method)(W).fit_predict(rows, y[rows])
 
+    distances, indices = NearestNeighbors(n_neighbors=17).fit(X).kneighbors(X)
+
+    def graph(k):
+        return gl.weightmatrix.knn(X, k, knn_data=(indices[:, : k + 1], distances[:, : k + 1]))
+
     scores = {}
-    for k in (4, 8, 16):
-        W = gl.weightmatrix.knn(X, k)
+    for k in (8, 16):
+        W = graph(k)
         hits = [
             np.mean(predict(W, np.setdiff1d(known, test))[test] == y[test]) for _, test in splits
         ]
         scores[k] = np.mean(hits)
     best = max(scores, key=scores.get)
-    return predict(gl.weightmatrix.knn(X, best), known)[len(data.X) :]
+    return predict(graph(best), known)[len(data.X) :]
 
 
 def onefit_laprls(data: Data, seed: int) -> np.ndarray:

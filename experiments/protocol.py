@@ -97,8 +97,7 @@ def candidates(name: str, n_rows: int) -> list[dict[str, Any]]:
 
 
 def folds(data: Data, labelled: np.ndarray, t: int, repeat: int) -> list[Fold]:
-    """t folds of labelled and of unlabelled rows; as many as there are labels where these are fewer."""
-    cv = SemiSupervisedKFold(
-        min(t, int(labelled.sum())), shuffle=True, random_state=100 * repeat + t
-    )
+    """Folds of labelled and of unlabelled rows: t, or as many as there are labels if fewer."""
+    n_splits = min(t, int(labelled.sum()))
+    cv = SemiSupervisedKFold(n_splits, shuffle=True, random_state=100 * repeat + t)
     return check_folds(list(cv.split(data.X, data.y)), labelled)

@@ -7,9 +7,9 @@ newton       one Newton step on every fold's own objective (the square loss: equ
 labels       exact, with the labels of a fold hidden and its points kept
 bif          the influence function, equation (6), with the exact Hessian
 bif_nystrom  the paper's final form: the Hessian by Nystrom with sqrt(N) columns, equation (9)
-bif_product  the influence function with the derivative of the manifold term as equation (10) has it
-bif_leverage bif with L[S_i, S_i] for L_{S_i} and a term in the leverages of the fold, as in a script
-             that one of the authors published
+bif_product  the influence function with the derivative of the manifold term of equation (10)
+bif_leverage bif with L[S_i, S_i] for L_{S_i} and a term in the leverages of the fold, as in a
+             script that one of the authors published
 """
 
 from __future__ import annotations
@@ -89,24 +89,45 @@ class _Unit:
         firsts = [self.folds[self.t_index.index(i)] for i in range(len(protocol.FOLDS))]
         return np.array([[1.0 / (1.0 - fold.n_folds)] for fold in firsts])
 
-    def add(self, criterion: str, fold: int, candidate: Candidate, f: np.ndarray) -> None:
-        """Add held-out decisions on the test labels of one fold to the averages."""
-        y = self.task.targets.values[self.folds[fold].test_labels, 0]
-        self._add(criterion, (candidate.index, self.t_index[fold]), candidate, y, f)
 
-    def record(self, criterion: str, candidate: Candidate, f: np.ndarray) -> None:
-        """Held-out decisions of all labels, (len(FOLDS), l)."""
-        y = self.task.targets.values[:, 0]
-        self._add(criterion, (candidate.index,), candidate, y, f)
+@dataclass
+class _Plane:
+    """Held-out decisions of the candidates of one kernel and graph, (n, len(FOLDS), l)."""
 
-    def _add(
-        self, criterion: str, at: tuple, candidate: Candidate, y: np.ndarray, f: np.ndarray
-    ) -> None:
-        loss = candidate.model._make_loss()
-        share = 1.0 / self.table.n_labels
-        errors = _errors(y, f, loss.is_quadratic).sum(axis=-1)
-        self.table.errors[criterion][at] += share * errors
-        self.table.losses[criterion][at] += share * loss.value(y, f).sum(axis=-1)
+    unit: _Unit
+    candidates: Sequence[Candidate]
+    held: dict[str, np.ndarray]
+
+    @classmethod
+    def empty(cls, unit: _Unit, candidates: Sequence[Candidate]) -> _Plane:
+        shape = len(candidates), len(protocol.FOLDS), unit.table.n_labels
+        return cls(unit, candidates, {criterion: np.empty(shape) for criterion in CRITERIA})
+
+    def position(self, candidate: Candidate) -> int:
+        return self._places[candidate.index]
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {candidate.index: place for place, candidate in enumerate(self.candidates)}
+
+    def positions(self, members: Sequence[Candidate]) -> list[int]:
+        return [self.position(candidate) for candidate in members]
+
+    def put(self, criterion: str, at: Any, fold: int, decisions: np.ndarray) -> None:
+        """Decisions on the test labels of one fold, for one candidate or for several."""
+        labels = np.flatnonzero(self.unit.folds[fold].test_labels)
+        if isinstance(at, list):
+            at = np.array(at)[:, None]
+        self.held[criterion][at, self.unit.t_index[fold], labels] = decisions
+
+    def score(self) -> None:
+        """Write averages over the labels to the table."""
+        y, loss = self.unit.task.targets.values[:, 0], self.candidates[0].model._make_loss()
+        rows = [c.index for c in self.candidates]
+        table = self.unit.table
+        for criterion, f in self.held.items():
+            table.errors[criterion][rows] = _errors(y, f, loss.is_quadratic).mean(axis=-1)
+            table.losses[criterion][rows] = loss.value(y, f).mean(axis=-1)
 
 
 def _errors(y: np.ndarray, f: np.ndarray, is_regression: bool) -> np.ndarray:
@@ -125,9 +146,6 @@ def evaluate(name: str, repeat: int, params: Sequence[dict] | None = None) -> Ta
             features = _test_features(unit.data, kernel, factor)
             for graph_group in group.graphs:
                 _evaluate_plane(unit, geometry, factor, features, graph_group)
-    if unit.data.is_regression:
-        for figures in (unit.table.errors, unit.table.losses):
-            figures["newton"] = figures["exact"]
     unit.table.seconds = time.perf_counter() - start
     return unit.table
 
@@ -174,6 +192,7 @@ def _evaluate_plane(
     graph, _ = group.settings.build(geometry.X, geometry.neighbors)
     basis = plane_basis(factor, graph.laplacian, np.flatnonzero(unit.task.targets.labelled))
     unit.memory.clear()
+    plane = _Plane.empty(unit, group.candidates)
     fits: dict[int, Fit] = {}
     for members in by_deformation(group.candidates):
         problem = members[0].model._pose_problem(basis, graph, unit.task.targets, unit.task.sample)
@@ -182,11 +201,15 @@ def _evaluate_plane(
             fits[candidate.index] = at_ambient(problem, candidate).solve(start)
             start = fits[candidate.index].labels
         _test(unit, members, fits, test_features)
-        _hide_labels(unit, problem, members, fits)
-        _influence(unit, problem, members, fits)
+        _hide_labels(plane, problem, members, fits)
+        _influence(plane, problem, members, fits)
     for i, fold in enumerate(unit.folds):
-        for members, problem in point_problems(unit.task, factor, graph, fold, group.candidates):
-            _remove_points(unit, problem, members, fits, i)
+        problems = list(point_problems(unit.task, factor, graph, fold, group.candidates))
+        if unit.data.is_regression:
+            _remove_points_square(plane, problems, i)
+        else:
+            _remove_points(plane, problems, fits, i)
+    plane.score()
 
 
 def _test(
@@ -202,7 +225,7 @@ def _test(
 
 
 def _hide_labels(
-    unit: _Unit, problem: Problem, members: Sequence[Candidate], fits: dict[int, Fit]
+    plane: _Plane, problem: Problem, members: Sequence[Candidate], fits: dict[int, Fit]
 ) -> None:
     if problem.loss.is_quadratic:
         ambient = np.array([float(c.model.ambient_penalty) for c in members])
@@ -211,21 +234,21 @@ def _hide_labels(
             ambient,
             problem.targets,
             problem.weights,
-            unit.folds,
+            plane.unit.folds,
             fit_intercept=False,
         )
         for i, part in enumerate(parts):
-            for candidate, decisions in zip(members, part, strict=True):
-                unit.add("labels", i, candidate, decisions[:, 0])
+            plane.put("labels", plane.positions(members), i, part[:, :, 0])
         return
     for candidate in members:
-        for i, part in enumerate(exact(fits[candidate.index], unit.folds, "labels")):
-            unit.add("labels", i, candidate, part.decisions[:, 0])
+        for i, part in enumerate(exact(fits[candidate.index], plane.unit.folds, "labels")):
+            plane.put("labels", plane.position(candidate), i, part.decisions[:, 0])
 
 
 def _influence(
-    unit: _Unit, problem: Problem, members: Sequence[Candidate], fits: dict[int, Fit]
+    plane: _Plane, problem: Problem, members: Sequence[Candidate], fits: dict[int, Fit]
 ) -> None:
+    unit = plane.unit
     spread = label_spread(problem)
     own = [fits[c.index] for c in members]
     for criterion, laplacian_of in (
@@ -241,13 +264,11 @@ def _influence(
             decisions = fit.labels.values[:, 0] + unit.steps * b
             if criterion == "bif_leverage":
                 decisions += unit.steps**2 / 0.33 * b / (1.0 - _leverages(unit, fit))
-            unit.record(criterion, candidate, decisions)
+            plane.held[criterion][plane.position(candidate)] = decisions
     for candidate, fit in zip(members, own, strict=True):
         parts = influence(fit, unit.folds, "points", hessian="nystrom", random_state=unit.seed)
-        held = np.empty((len(protocol.FOLDS), unit.table.n_labels))
-        for i, (fold, part) in enumerate(zip(unit.folds, parts, strict=True)):
-            held[unit.t_index[i], fold.test_labels] = part.decisions[:, 0]
-        unit.record("bif_nystrom", candidate, held)
+        for i, part in enumerate(parts):
+            plane.put("bif_nystrom", plane.position(candidate), i, part.decisions[:, 0])
 
 
 def _leverages(unit: _Unit, fit: Fit) -> np.ndarray:
@@ -297,27 +318,38 @@ def _product_laplacian(graph: Graph, rows: np.ndarray) -> sp.csr_array:
     return sp.csr_array(cross * share - graph.laplacian * share**2)
 
 
+def _remove_points_square(
+    plane: _Plane, problems: Sequence[tuple[list[Candidate], Problem]], i: int
+) -> None:
+    r"""f_h = K~_hk (K~_kk + gamma_A l' I)^-1 y_k for all candidates of the plane at once."""
+    fold = plane.unit.folds[i]
+    kept, out = np.flatnonzero(fold.kept_labels), np.flatnonzero(fold.test_labels)
+    grams = np.stack([problem.deformed.labelled_gram for _, problem in problems])
+    ratio = np.repeat(np.arange(len(problems)), [len(members) for members, _ in problems])
+    candidates = [candidate for members, _ in problems for candidate in members]
+    ambient = np.array([float(c.model.ambient_penalty) for c in candidates])
+    systems = grams[:, kept[:, None], kept][ratio]
+    systems[:, np.arange(kept.size), np.arange(kept.size)] += ambient[:, None] * kept.size
+    weights = np.linalg.solve(systems, problems[0][1].targets[kept])
+    decisions = (grams[:, out[:, None], kept][ratio] @ weights)[:, :, 0]
+    # One Newton step is exact for the square loss.
+    for criterion in ("exact", "newton"):
+        plane.put(criterion, plane.positions(candidates), i, decisions)
+
+
 def _remove_points(
-    unit: _Unit,
-    problem: Problem,
-    members: Sequence[Candidate],
+    plane: _Plane,
+    problems: Sequence[tuple[list[Candidate], Problem]],
     fits: dict[int, Fit],
     i: int,
 ) -> None:
-    fold = unit.folds[i]
-    if problem.loss.is_quadratic:
-        ambient = np.array([float(c.model.ambient_penalty) for c in members])
-        gram = problem.deformed.labelled_gram
-        parts = square_plane(
-            gram, ambient, problem.targets, problem.weights, [fold], fit_intercept=False
-        )
-        for candidate, decisions in zip(members, parts[0], strict=True):
-            unit.add("exact", i, candidate, decisions[:, 0])
-        return
-    v = problem.weights.normalized(fold.kept_labels) * fold.kept_labels
-    for candidate in members:
-        one, full = at_ambient(problem, candidate), fits[candidate.index].labels
-        stepped = newton_values(one, v, full)
-        refit = solve_labels(one.gram, one.targets, v, one.loss, start=full, tol=1e-6)
-        unit.add("newton", i, candidate, stepped[fold.test_labels, 0])
-        unit.add("exact", i, candidate, refit.values[fold.test_labels, 0])
+    fold = plane.unit.folds[i]
+    for members, problem in problems:
+        v = problem.weights.normalized(fold.kept_labels) * fold.kept_labels
+        for candidate in members:
+            one, full = at_ambient(problem, candidate), fits[candidate.index].labels
+            stepped = newton_values(one, v, full)
+            refit = solve_labels(one.gram, one.targets, v, one.loss, start=full, tol=1e-6)
+            at = plane.position(candidate)
+            plane.put("newton", at, i, stepped[fold.test_labels, 0])
+            plane.put("exact", at, i, refit.values[fold.test_labels, 0])

@@ -120,6 +120,21 @@ class TestScores:
             )
             assert search.cv_results_["mean_test_score"][i] == pytest.approx(mean, rel=1e-8)
 
+    def test_regression_scores_are_shares_of_the_variance_of_all_labels(self, waves):
+        """R^2 on folds of two labels would be noise: the variance is that of all labels."""
+        X, y = waves
+        search = ManifoldSearchCV(LapRLSRegressor(), GRID, cv=CV).fit(X, y)
+        variance = np.nanvar(y)
+        for i, params in enumerate(search.cv_results_["params"]):
+            mean, _ = naive_scores(
+                LapRLSRegressor(),
+                params,
+                X,
+                y,
+                lambda a, b: 1.0 - mean_squared_error(a, b) / variance,
+            )
+            assert search.cv_results_["mean_test_score"][i] == pytest.approx(mean, rel=1e-8)
+
     def test_points_held_out_equal_grid_search(self, moons):
         """With a graph that does not depend on the rows kept, scikit-learn refits the same."""
         X, y, _ = moons

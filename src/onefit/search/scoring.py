@@ -32,6 +32,17 @@ def _negative_squared_error(
     return -np.square(decisions - targets.values[labels]).mean(axis=(1, 2))
 
 
+def _explained(targets: Targets, labels: IntArray, decisions: FloatArray) -> FloatArray:
+    """R^2 with the variance of all labels: a fold of few labels has no variance of its own."""
+    error = np.square(decisions - targets.values[labels]).mean(axis=1)
+    return (1.0 - error / _label_variance(targets)).mean(axis=1)
+
+
+def _label_variance(targets: Targets) -> FloatArray:
+    variance = targets.values.var(axis=0)
+    return np.where(variance > 0.0, variance, 1.0)
+
+
 def _accuracy_uncertainty(
     targets: Targets, labels: IntArray, decisions: FloatArray, bounds: FloatArray
 ) -> FloatArray:
@@ -52,9 +63,18 @@ def _squared_error_uncertainty(
     return (bounds * (2.0 * error + bounds)).mean(axis=(1, 2))
 
 
+def _explained_uncertainty(
+    targets: Targets, labels: IntArray, decisions: FloatArray, bounds: FloatArray
+) -> FloatArray:
+    error = np.abs(decisions - targets.values[labels])
+    change = (bounds * (2.0 * error + bounds)).mean(axis=1)
+    return (change / _label_variance(targets)).mean(axis=1)
+
+
 _UNCERTAINTY: Mapping[Any, Callable[..., FloatArray]] = {
     _accuracy: _accuracy_uncertainty,
     _negative_squared_error: _squared_error_uncertainty,
+    _explained: _explained_uncertainty,
 }
 
 #: Scores that need no scikit-learn call for each fold and candidate.
@@ -174,6 +194,8 @@ def fold_scorer(
     quick: dict[str, Quick] = {}
     if is_classifier(model) and scoring in (None, "accuracy"):
         quick = {"score": _QUICK["accuracy"]}
+    elif scoring is None:
+        quick = {"score": _explained}
     elif isinstance(scoring, str) and scoring in _QUICK and not is_classifier(model):
         quick = {"score": _QUICK[scoring]}
     if isinstance(X, list | tuple):

@@ -77,7 +77,8 @@ class ManifoldSearchCV(GridSearchCV):
     holdout : {"labels", "points"}, default="labels"
         What is held out.
     scoring : str, callable, list, tuple, dict or None, default=None
-        As in GridSearchCV.
+        As in GridSearchCV. None: accuracy for classes; for real targets the share of the variance
+        of all labels that is explained, which unlike "r2" makes sense on folds of a few labels.
     refit : bool, str or callable, default=True
         As in GridSearchCV: refit the chosen candidate on all data.
     n_iter : int, optional
