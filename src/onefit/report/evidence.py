@@ -104,10 +104,10 @@ def map_rows(evidence: Evidence) -> Map:
         pca = KernelPCA(n_components=2, kernel="precomputed", eigen_solver="dense").fit(K)
         total = max(float(np.trace(K) - K.mean() * K.shape[0]), 1e-300)
         return Map(rows, _two_columns(pca.transform(K)), _two(pca.eigenvalues_ / total))
-    some = evidence.rows[rows]
+    some: Any = evidence.rows[rows]
     n_components = min(2, *some.shape)
     if n_components == min(some.shape) and sp.issparse(some):
-        some = np.asarray(some.todense())
+        some = some.toarray()
     solver = "arpack" if sp.issparse(some) else "auto"
     pca = PCA(n_components, svd_solver=solver, random_state=0)
     points = _two_columns(pca.fit_transform(some))

@@ -43,9 +43,9 @@ def section(key: str, heading: str, *parts: str) -> str:
 
 
 def figure(drawing: str, caption: str, heading: str = "") -> str:
-    """A drawing with what it shows; ``drawing`` is markup, the rest text."""
+    """A drawing with what it shows; ``heading`` is text, the rest markup."""
     head = f"<h3>{text(heading)}</h3>" if heading else ""
-    return f"<figure>{head}{drawing}<figcaption>{text(caption)}</figcaption></figure>"
+    return f"<figure>{head}{drawing}<figcaption>{caption}</figcaption></figure>"
 
 
 def table(

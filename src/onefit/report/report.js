@@ -97,7 +97,7 @@
   }
 
   function header(columns) {
-    const corner = element("td", { class: "corner" }, down ? down.label + " ↓" : "");
+    const corner = element("td", { class: "corner" });
     const row = element("tr", {}, corner);
     for (const column of columns) {
       row.append(element("th", { scope: "col" }, across.levels[column]));
@@ -117,7 +117,8 @@
   }
 
   function table(slices, className, makeCell) {
-    const caption = element("caption", {}, across.label + " →");
+    const names = down ? down.label + " ↓   " + across.label + " →" : across.label + " →";
+    const caption = element("caption", {}, names);
     const head = element("thead", {}, header(slices.columns));
     const rows = element("tbody", {}, ...body(slices, makeCell));
     return element("table", { class: className }, caption, head, rows);
@@ -179,7 +180,7 @@
     start.tabIndex = 0;
     show(start);
     slice.textContent = best === data.best
-      ? "The chosen candidate is in this picture (★)."
+      ? "The ring marks the chosen candidate."
       : "Best in this picture: " + scoreText(best) + ". Best of all: " + scoreText(data.best) + ".";
   }
 

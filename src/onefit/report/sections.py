@@ -54,7 +54,10 @@ def choice_section(search: Any, surface: Surface) -> str:
     model = split_pipeline(search.estimator)[1]
     prefix = split_pipeline(search.estimator)[2]
     rows = [
-        (f"<code>{text(name)}</code>", f"<strong>{text(value)}</strong>", text(meaning))
+        (
+            f'<code>{text(name)}</code><span class="sub">{_symbols(meaning)}</span>',
+            f"<strong>{text(value)}</strong>",
+        )
         for name, value, meaning in chosen_parameters(search.best_params_, prefix)
     ]
     hints = advice(surface)
@@ -63,10 +66,15 @@ def choice_section(search: Any, surface: Surface) -> str:
         "choice",
         "What was chosen, and why",
         f"<p>A <code>{text(type(model).__name__)}</code> with these parameters:</p>",
-        table(("parameter", "value", "meaning"), rows),
+        table(("parameter", "value"), rows),
         bullets(reasons(search, surface)),
         box,
     )
+
+
+def _symbols(words: str) -> str:
+    """Our own words as markup, with the subscripts of the penalties."""
+    return text(words).replace("γ_A", "γ<sub>A</sub>").replace("γ_I", "γ<sub>I</sub>")
 
 
 def surface_data(surface: Surface) -> dict[str, Any]:
@@ -141,8 +149,8 @@ def _best_table(surface: Surface) -> str:
     order = np.concatenate([[surface.best], order[order != surface.best]])[:_BEST_ROWS]
     rows = [
         (
-            ("★ " if i == surface.best else "")
-            + text(score_text(float(surface.mean[i]), float(surface.std[i]))),
+            text(score_text(float(surface.mean[i]), float(surface.std[i])))
+            + (" (chosen)" if i == surface.best else ""),
             *(text(axis.levels[axis.codes[i]]) for axis in surface.axes),
         )
         for i in order
@@ -168,7 +176,8 @@ def profiles_section(surface: Surface) -> str:
         at = int(axis.codes[surface.best])
         title = f"Best {surface.score} by {axis.label}; chosen {axis.levels[at]}"
         drawing = svg.profile(axis, mean, surface.std[index], ends, at, title)
-        drawings.append(figure(drawing, PARAMETER_WORDS.get(axis.label, ""), axis.label))
+        words = _symbols(PARAMETER_WORDS.get(axis.label, ""))
+        drawings.append(figure(drawing, words, axis.label))
     intro = (
         "Each point is the best candidate with that value, over all values of the other "
         "parameters. The bar is its standard deviation over the folds, the ring is the choice. A "
@@ -186,7 +195,9 @@ def _score_range(surface: Surface, candidates: IntArray) -> tuple[float, float]:
     splits = surface.splits[candidates]
     low = max(np.nanmin(mean - std), np.nanmin(splits))
     high = min(np.nanmax(mean + std), np.nanmax(splits))
-    pad = 0.04 * (high - low) or 0.05
+    if high <= low:
+        return float(low - 0.05 * (abs(low) or 1.0)), float(high + 0.002 * (abs(high) or 1.0))
+    pad = 0.04 * (high - low)
     return float(low - pad), float(high + pad)
 
 
@@ -207,7 +218,7 @@ def agreement_section(agreement: Agreement | None, quadratic: bool) -> str:
     drawings = [
         figure(
             svg.scatter(agreement.exact, values, f"{names[name]} against exact decisions"),
-            _agreement_words(agreement.exact, values, name == "newton" and quadratic),
+            text(_agreement_words(agreement.exact, values, name == "newton" and quadratic)),
             names[name],
         )
         for name, values in agreement.others.items()
@@ -222,7 +233,9 @@ def _agreement_words(exact: FloatArray, other: FloatArray, is_exact: bool) -> st
         correlation = f"Correlation {np.corrcoef(exact, other)[0, 1]:.3f}"
     else:
         correlation = "No correlation: the decisions are constant"
-    words = f"{correlation}; largest difference {describe_value(difference)}."
+    is_rounding = difference <= 1e-9 * max(1.0, float(np.abs(exact).max()))
+    largest = "none but rounding" if is_rounding else describe_value(difference)
+    words = f"{correlation}; largest difference: {largest}."
     return f"{words} For the square loss this step is exact." if is_exact else words
 
 
@@ -272,8 +285,8 @@ def _class_table(evidence: Evidence, shown: Map) -> str:
             (
                 _key(i) + text(name),
                 n_known,
-                f"{counts[i]:,}",
-                f"{100 * share:.1f} %{svg.share_bar(share, svg.marker(i)[1])}",
+                f"{counts[i]:,} <small>({100 * share:.1f} %)</small>",
+                svg.share_bar(share, svg.marker(i)[1]),
                 describe_value(float(np.median(here))) if here.size else "–",
             )
         )
@@ -281,8 +294,9 @@ def _class_table(evidence: Evidence, shown: Map) -> str:
         "The median margin is the distance from the predicted class to the next in decision value: "
         "the smaller, the less sure."
     )
-    heads = ("class", "labels", "predicted", "share", "median margin")
-    return table(heads, rows, numbers=(1, 2, 4)) + f'<p class="note">{text(note)}</p>'
+    heads = ("class", "labels", "predicted", "share of predictions", "median margin")
+    made = table(heads, rows, numbers=(1, 2, 4)).replace("<table>", '<table class="classes">', 1)
+    return made + f'<p class="note">{text(note)}</p>'
 
 
 def _key(number: int) -> str:
@@ -303,7 +317,7 @@ def _value_histograms(evidence: Evidence, target_name: str) -> Iterator[str]:
             f"Share of rows by {name}. Bars: predicted (least, median, most: {five}). Outline: the "
             f"{known.size:,} known values."
         )
-        yield f'<div class="map">{figure(svg.histogram(values, known, title), caption)}</div>'
+        yield f'<div class="map">{figure(svg.histogram(values, known, title), text(caption))}</div>'
 
 
 def map_section(evidence: Evidence, shown: Map, target_name: str) -> str:
@@ -336,7 +350,7 @@ def map_section(evidence: Evidence, shown: Map, target_name: str) -> str:
     title = f"Map of the rows by predicted {target_name}"
     drawing = svg.point_map(shown.points, styles[shown.rows], labelled.tolist(), title, shapes)
     drawing = drawing.replace("<svg ", '<svg class="plane" ', 1)
-    body = f'<div class="map">{legend}{figure(drawing, caption)}</div>'
+    body = f'<div class="map">{legend}{figure(drawing, text(caption))}</div>'
     return section("map", "A map of the data", body)
 
 

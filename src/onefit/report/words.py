@@ -91,8 +91,7 @@ def _ties(search: Any, tied: BoolArray) -> list[str]:
     others = loss[tied & (np.arange(loss.size) != search.best_index_)]
     return [
         f"{n:,} candidates share the best mean score. The choice among them went to the smallest "
-        f"held-out loss: {describe_value(loss[search.best_index_])}, against "
-        f"{describe_value(others.min())} for the next."
+        f"held-out loss: {loss[search.best_index_]:.6g}, against {others.min():.6g} for the next."
     ]
 
 
@@ -111,12 +110,14 @@ def _runner_up(surface: Surface, tied: BoolArray) -> list[str]:
         if not margin > 2 * error
         else "more than two standard errors, so the difference is probably real"
     )
+    near = _near(surface)
+    flat = f"{near:,} of {surface.mean.size:,} candidates lie within one standard error of it."
     return [
         f"The next score is {score_text(float(surface.mean[second]))} ({_where(surface, second)}). "
         f"The margin is {describe_value(margin)}; over the folds the difference has a standard "
-        f"deviation of {describe_value(spread)}. That is {verdict}.",
-        f"{_near(surface):,} of {surface.mean.size:,} candidates lie within one standard error of "
-        "the chosen score.",
+        f"deviation of {describe_value(spread)}. That is {verdict} (a "
+        "rough guide, because folds share training rows).",
+        *([f"The chosen score is not alone: {flat}"] if near > tied.sum() else []),
     ]
 
 
@@ -145,20 +146,22 @@ def _certainty(search: Any) -> str:
 
 def advice(surface: Surface) -> list[str]:
     """What the choice suggests to do next."""
-    found = [_at_the_edge(axis, surface.best) for axis in surface.axes]
+    found = [_at_the_edge(axis, surface) for axis in surface.axes]
     return [text for text in (*found, *_what_unlabelled_rows_bring(surface)) if text]
 
 
-def _at_the_edge(axis: Axis, best: int) -> str:
-    at = int(axis.codes[best])
-    if not axis.is_numeric or len(axis.levels) < 3 or axis.levels[at] == "0":
+def _at_the_edge(axis: Axis, surface: Surface) -> str:
+    """A word of caution where the score still rises at the end of the values tried."""
+    at, last = int(axis.codes[surface.best]), len(axis.levels) - 1
+    if not axis.is_numeric or last < 2 or axis.levels[at] == "0" or at not in (0, last):
         return ""
-    if at not in (0, len(axis.levels) - 1):
+    inner = surface.best_by_level(axis)[1 if at == 0 else last - 1]
+    if is_tied(surface.mean[[inner]], surface.mean[surface.best])[0]:
         return ""
     end = "smallest" if at == 0 else "largest"
     return (
-        f"{axis.label} = {axis.levels[at]} is the {end} value tried. A wider grid may do better "
-        "if the curve below is still rising there."
+        f"{axis.label} = {axis.levels[at]} is the {end} value tried, and the score still rises "
+        "towards it. A wider grid may do better."
     )
 
 
@@ -173,8 +176,9 @@ def _what_unlabelled_rows_bring(surface: Surface) -> Sequence[str]:
         ]
     without = int(surface.best_by_level(axis)[0])
     gain = float(surface.mean[surface.best] - surface.mean[without])
+    effect = f"brings {describe_value(gain)}" if gain > 1e-9 else "does not raise the score"
     return [
         "Without the unlabelled rows (manifold_penalty 0) the best score is "
         f"{score_text(float(surface.mean[without]), float(surface.std[without]))}; using them "
-        f"brings {describe_value(gain)}."
+        f"{effect}."
     ]
