@@ -106,9 +106,10 @@ def map_rows(evidence: Evidence) -> Map:
         return Map(rows, _two_columns(pca.transform(K)), _two(pca.eigenvalues_ / total))
     some: Any = evidence.rows[rows]
     n_components = min(2, *some.shape)
-    if n_components == min(some.shape) and sp.issparse(some):
-        some = some.toarray()
-    solver = "arpack" if sp.issparse(some) else "auto"
+    is_sparse = sp.issparse(some)
+    if is_sparse and n_components == min(some.shape):
+        some, is_sparse = some.toarray(), False
+    solver = "arpack" if is_sparse else "auto"
     pca = PCA(n_components, svd_solver=solver, random_state=0)
     points = _two_columns(pca.fit_transform(some))
     return Map(rows, points, _two(np.nan_to_num(pca.explained_variance_ratio_)))

@@ -286,7 +286,7 @@ def _class_table(evidence: Evidence, shown: Map) -> str:
                 _key(i) + text(name),
                 n_known,
                 f"{counts[i]:,} <small>({100 * share:.1f} %)</small>",
-                svg.share_bar(share, svg.marker(i)[1]),
+                svg.share_bar(counts[i] / counts.max(), svg.marker(i)[1]),
                 describe_value(float(np.median(here))) if here.size else "–",
             )
         )
@@ -317,7 +317,8 @@ def _value_histograms(evidence: Evidence, target_name: str) -> Iterator[str]:
             f"Share of rows by {name}. Bars: predicted (least, median, most: {five}). Outline: the "
             f"{known.size:,} known values."
         )
-        yield f'<div class="map">{figure(svg.histogram(values, known, title), text(caption))}</div>'
+        drawing = figure(svg.histogram(values, known, title), text(caption))
+        yield f'<div class="narrow">{drawing}</div>'
 
 
 def map_section(evidence: Evidence, shown: Map, target_name: str) -> str:

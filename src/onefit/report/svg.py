@@ -108,7 +108,7 @@ def ticks(low: float, high: float, n: int = 4) -> list[float]:
     step = min((m * power for m in (1, 2, 5, 10)), key=lambda s: abs(np.log(s / raw)))
     first = np.ceil(low / step - 1e-9)
     values = (np.arange(first, np.floor(high / step + 1e-9) + 1) * step).tolist()
-    return [float(f"{value:.10g}") for value in values]
+    return [float(f"{value:.10g}") + 0.0 for value in values]  # + 0.0: no negative zero
 
 
 def profile(
@@ -173,7 +173,7 @@ def histogram(predicted: FloatArray, known: FloatArray, title: str) -> str:
     edges = np.histogram_bin_edges(both, bins=min(30, max(5, int(np.sqrt(both.size)))))
     heights = [np.histogram(v, edges)[0] / max(1, v.size) for v in (predicted, known)]
     top = float(max(h.max() for h in heights)) or 1.0
-    frame = Frame((float(edges[0]), float(edges[-1])), (0.0, top), width=420.0, height=220.0)
+    frame = Frame((float(edges[0]), float(edges[-1])), (0.0, top), width=360.0, height=220.0)
     base = frame.py(0.0)
     bars = "".join(
         f'<rect class="bar" x="{frame.px(a) + 0.5:.1f}" y="{frame.py(h):.1f}" '
@@ -228,6 +228,5 @@ def share_bar(share: float, style: str) -> str:
     """A share between 0 and 1 as a bar."""
     return (
         '<svg class="mini" viewBox="0 0 160 18" aria-hidden="true">'
-        '<rect class="track" x="0" y="5" width="160" height="8" rx="2"/>'
         f'<rect class="{style}" x="0" y="5" width="{160 * share:.1f}" height="8" rx="2"/></svg>'
     )
