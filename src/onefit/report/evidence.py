@@ -129,8 +129,7 @@ def _two_columns(points: FloatArray) -> FloatArray:
 
 def margins(evidence: Evidence, rows: IntArray) -> FloatArray:
     """How clear the predicted classes are: distance of the decision to that of the next class."""
-    X = evidence.rows[rows]
-    values = np.sort(evidence.model._decisions(X), axis=1)
+    values = np.sort(evidence.model._decisions_of(evidence.rows[rows]), axis=1)
     return np.abs(values[:, 0]) if values.shape[1] == 1 else values[:, -1] - values[:, -2]
 
 
