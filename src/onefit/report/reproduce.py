@@ -26,6 +26,8 @@ def snippet(search: Any) -> str:
     """Python that runs the search again, given ``X`` and ``y``."""
     with sklearn.config_context(print_changed_only=True):
         text = search.__repr__(N_CHAR_MAX=10**6)
+    # Aligned under the bracket, lines would not fit a phone. Strings have no line breaks in them.
+    text = re.sub(r"\n +", "\n    ", text)
     lines = sorted(_imports(search))
     if re.search(r"\bnp\.", text):
         lines.insert(0, "import numpy as np")
