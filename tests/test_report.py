@@ -8,11 +8,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_diabetes, make_moons
+from sklearn.impute import SimpleImputer
 from sklearn.metrics import make_scorer, mean_absolute_error
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from onefit import (
     LapLogisticRegression,
@@ -264,6 +266,23 @@ class TestKinds:
         assert "cross-validated R²" in page.text
         assert "Predicted progression of the 382 rows" in page.text
 
+    def test_mixed_columns(self):
+        pandas = pytest.importorskip("pandas")
+        X, y = moons_with("classes")
+        X = pandas.DataFrame({HOSTILE: X[:, 0], "b": X[:, 1], "c": np.array(["u", "v"])[y % 2]})
+        numbers = make_pipeline(SimpleImputer(), StandardScaler())
+        columns = make_column_transformer(
+            (numbers, [HOSTILE, "b"]), (OneHotEncoder(handle_unknown="ignore"), ["c"])
+        )
+        pipeline = make_pipeline(columns, LapRLSClassifier())
+        grid = {f"laprlsclassifier__{name}": values for name, values in PENALTIES.items()}
+        search = ManifoldSearchCV(pipeline, grid, cv=4).fit(X, y)
+        page = Page(report_of(search, X, y))
+        assert "3 columns before preprocessing and 4 after" in page.text
+        scope = {"X": X, "y": y}
+        exec(snippet(search), scope)
+        assert scope["search"].best_params_ == search.best_params_
+
     @pytest.mark.parametrize("n_columns", [2, 30])
     def test_sparse_rows(self, n_columns):
         rng = np.random.RandomState(0)
@@ -385,6 +404,23 @@ class TestErrorsAndSize:
         assert "2,000 of 20,000 rows" in page.text
         assert len(page.all("use")) == 2000
         assert sum("known" in one["class"].split() for one in page.all("use")) == 300
+
+    def test_sample_keeps_a_rare_class(self):
+        rng = np.random.RandomState(0)
+        X = rng.randn(1500, 2)
+        y = np.zeros(1500, dtype=int)
+        y[rng.permutation(1500)[:5]] = 1
+        model = LapRLSClassifier(n_components=30, random_state=0)
+        search = ManifoldSearchCV(model, {"ambient_penalty": [0.1]}, cv=SemiSupervisedKFold(3))
+        page = Page(report_of(search.fit(X, y), X, y))
+        assert "a sample of 300 rows with 300 labels" in page.text
+
+    def test_given_graph_of_many_rows_is_not_compared(self):
+        X, y = moons_with("classes", n=900)
+        graph = sp.diags([1.0, 1.0], [-1, 1], shape=(900, 900), format="csr")
+        model = LapRLSClassifier(graph=graph, n_components=40, random_state=0)
+        search = ManifoldSearchCV(model, PENALTIES, cv=4).fit(X, y)
+        assert "The graph is a given matrix" in Page(report_of(search, X, y)).text
 
     def test_many_candidates_stay_small(self):
         X, y = moons_with("classes")

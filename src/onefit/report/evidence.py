@@ -12,6 +12,7 @@ from sklearn.decomposition import PCA, KernelPCA
 from sklearn.utils import check_random_state
 
 from onefit._typing import BoolArray, FloatArray, IntArray, Rows
+from onefit.criteria.common import Holdout
 from onefit.crossval import compare_criteria
 from onefit.estimators import ManifoldEstimator
 from onefit.folds import SemiSupervisedKFold
@@ -69,11 +70,17 @@ def gather(search: Any, X: Any, y: Any) -> Evidence:
     return Evidence(model, rows, model._read_labels(rows, y, None)[0])
 
 
-def _sample(labelled: BoolArray, n_rows: int, n_labels: int) -> IntArray:
+def _sample(targets: Targets, n_rows: int, n_labels: int) -> IntArray:
     """Row numbers: up to ``n_labels`` labelled ones, filled up with others at random."""
     rng = check_random_state(0)
-    known, unknown = (rng.permutation(np.flatnonzero(part)) for part in (labelled, ~labelled))
-    known = known[:n_labels]
+    labelled = targets.labelled
+    order = rng.permutation(int(labelled.sum()))
+    if targets.codes is not None:
+        # One label of every class before the others: a sample without a class is another problem.
+        first = np.unique(targets.codes[order], return_index=True)[1]
+        order = np.concatenate([order[first], np.delete(order, first)])
+    known = np.flatnonzero(labelled)[order[:n_labels]]
+    unknown = rng.permutation(np.flatnonzero(~labelled))
     return np.sort(np.concatenate([known, unknown[: max(0, n_rows - known.size)]]))
 
 
@@ -98,7 +105,7 @@ class Map:
 
 def map_rows(evidence: Evidence) -> Map:
     """The first two principal components of a sample of the rows, labelled ones first."""
-    rows = _sample(evidence.labelled, _MAP_ROWS, _MAP_ROWS)
+    rows = _sample(evidence.targets, _MAP_ROWS, _MAP_ROWS)
     if evidence.model.kernel == "precomputed":
         K = evidence.rows[np.ix_(rows, rows)]
         pca = KernelPCA(n_components=2, kernel="precomputed", eigen_solver="dense").fit(K)
@@ -157,24 +164,30 @@ class Agreement:
     is_sample: bool
 
 
-def compare_on_sample(evidence: Evidence, holdout: str) -> Agreement | None:
-    """Exact and approximate decisions on all rows or a sample; None where that is impossible."""
+def compare_on_sample(evidence: Evidence, holdout: Holdout) -> Agreement | str:
+    """Exact and approximate decisions on all rows or a sample; or why there are none."""
     most = _COMPARED_ROWS[holdout]
     model, rows = clone(evidence.model), np.arange(evidence.rows.shape[0])
     is_sample = rows.size > most
     if is_sample:
         if not isinstance(model.graph, str):
-            return None
-        rows = _sample(evidence.labelled, most, _COMPARED_LABELS)
+            return (
+                "The graph is a given matrix, which cannot be built anew on a sample of the rows."
+            )
+        rows = _sample(evidence.targets, most, _COMPARED_LABELS)
         if model.n_components is not None:
             model.set_params(n_components=min(model.n_components, rows.size))
     X, y = _taken(evidence, rows), evidence.targets.y[rows]
     n_labels = int(evidence.labelled[rows].sum())
     folds = min(10, n_labels)
     if folds < 2:
-        return None
+        return "One label is too few to hold any out."
     cv = SemiSupervisedKFold(folds, shuffle=True, random_state=0)
-    found = compare_criteria(model, X, y, cv=cv, holdout=holdout)  # type: ignore[arg-type]
+    try:
+        found = compare_criteria(model, X, y, cv=cv, holdout=holdout)
+    except ValueError as error:
+        # A sample can be degenerate where the whole is not; that must not cost the report.
+        return f"The comparison was not possible: {error}"
     known = evidence.labelled[rows]
     exact, newton, bif = (
         found[name].predictions[known].ravel() for name in ("exact", "newton", "bif")

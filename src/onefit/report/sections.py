@@ -201,12 +201,11 @@ def _score_range(surface: Surface, candidates: IntArray) -> tuple[float, float]:
     return float(low - pad), float(high + pad)
 
 
-def agreement_section(agreement: Agreement | None, quadratic: bool) -> str:
+def agreement_section(agreement: Agreement | str, quadratic: bool) -> str:
     """Exact against approximate held-out decisions."""
     heading = "Exact against approximate cross-validation"
-    if agreement is None:
-        why = "Too few labels, or a graph given as a matrix that is too large to compare on."
-        return section("agreement", heading, f"<p>{text(why)}</p>")
+    if isinstance(agreement, str):
+        return section("agreement", heading, paragraphs([agreement]))
     of = "a sample of " if agreement.is_sample else "all "
     intro = (
         f"The held-out decisions of the chosen model on {of}{agreement.n_rows:,} rows with "
