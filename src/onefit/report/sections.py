@@ -103,7 +103,7 @@ def _rounded(values: FloatArray) -> list[float | None]:
 def _colour_range(mean: FloatArray) -> tuple[float, float]:
     """Ends of the colours: a few very bad candidates must not hide what the good ones tell."""
     high = float(mean.max())
-    low = max(float(mean.min()), high - 4.0 * (high - float(np.median(mean))))
+    low = max(float(mean.min()), high - 2.0 * (high - float(np.median(mean))))
     return float(f"{low if low < high else mean.min():.6g}"), high
 
 
