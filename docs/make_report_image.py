@@ -20,8 +20,9 @@ from onefit.report import render_report
 TARGET = Path(__file__).parent / "images" / "report.png"
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars")
 SIZE = "900,1960"
+RARE_TOO = Image.Quantize.MAXCOVERAGE
 #: Colours of the picture: enough for flat areas and smooth letters, at half the bytes.
-COLOURS = 96
+COLOURS = 256
 
 
 def digits_report() -> str:
@@ -52,4 +53,4 @@ if __name__ == "__main__":
         page = Path(folder) / "report.html"
         page.write_text(digits_report(), encoding="utf-8")
         photograph(page, TARGET.resolve())
-    Image.open(TARGET).convert("RGB").quantize(COLOURS).save(TARGET, optimize=True)
+    Image.open(TARGET).convert("RGB").quantize(COLOURS, RARE_TOO).save(TARGET, optimize=True)
