@@ -355,6 +355,11 @@ class TestKinds:
         page = Page(report_of(search, X, y))
         assert ("the choice is certified" in page.text) == search.certified_
 
+    def test_newton_is_exact_for_the_square_loss(self):
+        X, y = moons_with("classes")
+        search = ManifoldSearchCV(LapRLSClassifier(), PENALTIES, cv=4, criterion="newton")
+        assert "Scores are approximate" not in Page(report_of(search.fit(X, y), X, y)).text
+
     def test_points_held_out(self):
         X, y = moons_with("classes")
         cv = SemiSupervisedKFold(4)

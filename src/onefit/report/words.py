@@ -138,7 +138,9 @@ def _near(surface: Surface) -> int:
 
 
 def _certainty(search: Any) -> str:
-    how = _CRITERION_WORDS[search.criterion]
+    # One Newton step is exact for the square loss: what counts is the bound, not the name.
+    is_exact = bool(np.all(search.cv_results_["error_bound"] == 0.0))
+    how = _CRITERION_WORDS["exact" if is_exact else search.criterion]
     if search.certified_:
         return f"{how}, so that the choice is certified: it is the one of exact cross-validation."
     return f"{how}. It is not certified that exact cross-validation would choose the same."
