@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onefit.crossval import HeldOutDecisions, cross_val_decisions
+from onefit.displays import CriterionAgreementDisplay, DecisionDisplay, SearchSurfaceDisplay
 from onefit.estimators import (
     LapLogisticRegression,
     LapRLSClassifier,
@@ -13,6 +14,8 @@ from onefit.folds import RepeatedSemiSupervisedKFold, SemiSupervisedKFold
 from onefit.search import ManifoldSearchCV
 
 __all__ = [
+    "CriterionAgreementDisplay",
+    "DecisionDisplay",
     "HeldOutDecisions",
     "LapLogisticRegression",
     "LapRLSClassifier",
@@ -20,6 +23,7 @@ __all__ = [
     "LapSVC",
     "ManifoldSearchCV",
     "RepeatedSemiSupervisedKFold",
+    "SearchSurfaceDisplay",
     "SemiSupervisedKFold",
     "__version__",
     "cross_val_decisions",

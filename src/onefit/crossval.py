@@ -17,10 +17,11 @@ from onefit.criteria import CRITERIA, FoldDecisions
 from onefit.criteria.common import Holdout
 from onefit.estimators import Assembled, ManifoldEstimator
 from onefit.folds import Fold, RepeatedSemiSupervisedKFold, SemiSupervisedKFold, check_folds
+from onefit.problem import Fit
 from onefit.targets import UNLABELED, Targets
 from onefit.validation import check_choice
 
-__all__ = ["HeldOutDecisions", "cross_val_decisions", "split_rows"]
+__all__ = ["HeldOutDecisions", "compare_criteria", "cross_val_decisions", "split_rows"]
 
 #: Below this many labels the small dense algebra of the folds is faster on one thread.
 _SMALL = 600
@@ -140,13 +141,52 @@ def cross_val_decisions(
     assembled = model._assemble(X, y, sample_weight)
     folds = check_folds(split_rows(cv, X, y, assembled.targets), assembled.targets.labelled)
     if rebuild_graph:
-        results = _refit_literally(model, assembled, folds)
-    else:
-        fit = assembled.solve()
-        options = check_criterion_params(criterion, criterion_params)
-        with _threads_for(assembled.problem.n_labelled, holdout):
-            results = CRITERIA[criterion](fit, folds, holdout, bounds=error_bounds, **options)
+        return _gather(_refit_literally(model, assembled, folds), assembled)
+    options = check_criterion_params(criterion, criterion_params)
+    results = _by_criterion(
+        criterion, assembled.solve(), folds, holdout, bounds=error_bounds, **options
+    )
     return _gather(results, assembled)
+
+
+def compare_criteria(
+    estimator: ManifoldEstimator,
+    X: Any,
+    y: Any,
+    *,
+    cv: Any = 5,
+    criteria: Sequence[str] = ("exact", "newton", "bif"),
+    holdout: Holdout = "labels",
+) -> dict[str, HeldOutDecisions]:
+    """Held-out decisions by several criteria, from one fit and on the same folds.
+
+    Parameters
+    ----------
+    estimator, X, y, cv, holdout
+        As in :func:`cross_val_decisions`.
+    criteria : sequence of str
+        Names of criteria.
+
+    Returns
+    -------
+    dict of str to HeldOutDecisions
+    """
+    for criterion in criteria:
+        _check_arguments(estimator, criterion, holdout)
+    assembled = clone(estimator)._assemble(X, y)
+    folds = check_folds(split_rows(cv, X, y, assembled.targets), assembled.targets.labelled)
+    fit = assembled.solve()
+    return {
+        criterion: _gather(_by_criterion(criterion, fit, folds, holdout), assembled)
+        for criterion in criteria
+    }
+
+
+def _by_criterion(
+    criterion: str, fit: Fit, folds: Sequence[Fold], holdout: Holdout, **options: Any
+) -> list[FoldDecisions]:
+    with _threads_for(fit.problem.n_labelled, holdout):
+        return CRITERIA[criterion](fit, folds, holdout, **options)
 
 
 def _check_arguments(estimator: Any, criterion: str, holdout: str) -> None:

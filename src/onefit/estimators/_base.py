@@ -362,7 +362,10 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         array of shape (n, q)
         """
         check_is_fitted(self)
-        X = self._validated_rows(X, reset=False)
+        return self._decisions_of(self._validated_rows(X, reset=False))
+
+    def _decisions_of(self, X: Rows) -> FloatArray:
+        """As :meth:`_decisions`, for rows that are validated already."""
         size = max(1, _PREDICT_BLOCK // max(1, len(self.support_)))
         blocks = [
             self._kernel_to_support(X[rows]) @ self.dual_coef_

@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 from onefit._typing import BoolArray, FloatArray
 from onefit.search.task import CandidateResult
 
-__all__ = ["choose", "cv_results"]
+__all__ = ["choose", "cv_results", "is_tied"]
 
 #: Scores and losses closer than this are equal: their last digits depend on how BLAS works.
 _TIE = 1e-9
@@ -74,7 +74,7 @@ def choose(columns: Mapping[str, Any], name: str, rule: str) -> int:
     if np.isnan(mean).all():
         return 0
     best = np.nanmax(mean)
-    near = mean >= best - _TIE * max(1.0, abs(best))
+    near = is_tied(mean, best)
     if rule == "one_standard_error":
         leader = _least(loss, near)
         splits = [
@@ -86,6 +86,11 @@ def choose(columns: Mapping[str, Any], name: str, rule: str) -> int:
         penalties = _ambient_penalties(columns["params"])
         near &= penalties == penalties[near].max()
     return _least(loss, near)
+
+
+def is_tied(mean: FloatArray, best: float) -> BoolArray:
+    """Which mean scores are as good as ``best``, up to rounding."""
+    return mean >= best - _TIE * max(1.0, abs(best))
 
 
 def _least(loss: FloatArray, among: BoolArray) -> int:
