@@ -176,18 +176,18 @@ REGRESSORS: dict[str, Peer] = {
 }
 
 
-def compare(data: Data, seed: int) -> dict[str, tuple[float, float]]:
-    """Test error and seconds of every method on one split."""
-    results = {}
-    for name, method in (REGRESSORS if data.is_regression else CLASSIFIERS).items():
-        start = time.perf_counter()
-        with warnings.catch_warnings():
-            # What other libraries say of empty classes, slow convergence and old names.
-            warnings.simplefilter("ignore")
-            predicted = method(data, seed)
-        seconds = time.perf_counter() - start
-        results[name] = _error(data, predicted), seconds
-    return results
+def methods(is_regression: bool) -> dict[str, Peer]:
+    return REGRESSORS if is_regression else CLASSIFIERS
+
+
+def measure(method: Peer, data: Data, seed: int) -> tuple[float, float]:
+    """Test error, and seconds to a tuned model and its predictions."""
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        # What other libraries say of empty classes, slow convergence and old names.
+        warnings.simplefilter("ignore")
+        predicted = method(data, seed)
+    return _error(data, predicted), time.perf_counter() - start
 
 
 def _known(data: Data) -> np.ndarray:

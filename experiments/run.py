@@ -1,79 +1,120 @@
-"""Run the paper's experiments; killed and started again, it goes on where it was.
+"""Run the paper's experiments; killed and started again, they go on where they were.
 
-    python -m experiments.run quick            # two small sets, few candidates, one repeat
-    python -m experiments.run table1 --jobs 2  # all 18 sets, 30 repeats
+    python -m experiments.run quick               # two small sets, few candidates: a minute
+    python -m experiments.run table1 --jobs 2     # all criteria: 18 sets, 30 repeats, 3 values of t
+    python -m experiments.run default --jobs 2    # our search as it comes: 18 sets, 30 repeats
+    python -m experiments.run peers --repeats 10  # what one would take instead: error and time
+    python -m experiments.run table2              # time against naive cross-validation
 
 Run it at the root of the repository, with the data (see ``load_libsvm_data``) in the folder that
-ONEFIT_DATA names, or with a network. Results go to experiments/results, one CSV file for each set;
-``python -m experiments.analyse`` and ``python -m experiments.plot`` make the tables and figures.
+ONEFIT_DATA names, or with a network. Results go to experiments/results as CSV files, one for each
+set; ``python -m experiments.analyse`` and ``python -m experiments.plot`` make tables and figures.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from experiments import protocol, store, summary, unit
+from experiments import peers, protocol, store, summary, timing, unit
 from joblib import Parallel, delayed
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from threadpoolctl import threadpool_limits
 
-Unit = tuple[str, int]
+#: A data set, a repeat, and (for methods) the name of a method.
+Unit = tuple[str, int, str]
+Rows = list[dict[str, Any]]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("experiment", choices=["quick", "table1"])
-    parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
+    parser.add_argument("experiment", choices=["quick", "table1", "table2", "default", "peers"])
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     parser.add_argument("--repeats", type=int, default=protocol.REPEATS, help="default: 30")
     parser.add_argument("--sets", nargs="+", help="data sets (default: all 18)")
     parser.add_argument("--results", type=Path, default=store.RESULTS, help="folder for results")
     options = parser.parse_args()
+    names = options.sets or protocol.names()
     if options.experiment == "quick":
         quick()
-        return
-    names = options.sets or protocol.names()
-    waiting = list(_waiting(names, options.repeats, options.results))
-    print(f"{len(waiting)} of {len(names) * options.repeats} units to do")
-    run(waiting, options.jobs, options.results)
+    elif options.experiment == "table2":
+        timing.run(names, options.results / "times.csv")
+    elif options.experiment == "table1":
+        wanted = [(name, r, "") for r in range(options.repeats) for name in names]
+        run("criteria", wanted, _criteria, options)
+    else:
+        only = ["onefit_laprls"] if options.experiment == "default" else None
+        wanted = list(_methods(names, options.repeats, only))
+        run("methods", wanted, _method, options)
 
 
-def _waiting(names: list[str], repeats: int, results: Path) -> Iterator[Unit]:
-    """Units not done, repeat by repeat, so that all sets are equally far at any stop."""
-    done = {
-        name: {int(row["repeat"]) for row in store.read(_path(results, name))} for name in names
-    }
+def _methods(names: list[str], repeats: int, only: Sequence[str] | None) -> Iterator[Unit]:
     for repeat in range(repeats):
         for name in names:
-            if repeat not in done[name]:
-                yield name, repeat
+            for method in only or peers.methods(protocol.is_regression(name)):
+                yield name, repeat, method
 
 
-def _path(results: Path, name: str) -> Path:
-    return results / "criteria" / f"{name}.csv"
+def run(
+    kind: str,
+    wanted: list[Unit],
+    evaluate: Callable[[Unit], tuple[Unit, Rows, float]],
+    options: argparse.Namespace,
+) -> None:
+    """Evaluate the units that are not done, in parallel, and store each as it comes.
 
-
-def run(units: list[Unit], n_jobs: int, results: Path) -> None:
-    """Evaluate units in parallel and store each as it comes."""
-    store.record_machine("criteria")
+    They come repeat by repeat, so that all sets are equally far at any stop.
+    """
+    path = partial(_path, options.results, kind)
+    done = {
+        (name, int(row["repeat"]), row.get("method", ""))
+        for name in {name for name, _, _ in wanted}
+        for row in store.read(path(name))
+    }
+    waiting = [one for one in wanted if one not in done]
+    print(f"{len(waiting)} of {len(wanted)} units to do")
+    store.record_machine(kind)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     with Progress(*columns, TimeRemainingColumn()) as progress:
-        bar = progress.add_task("units", total=len(units))
-        calls = (delayed(_evaluate)(name, repeat) for name, repeat in units)
-        for (name, repeat), rows, seconds in Parallel(
-            n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch="n_jobs"
-        )(calls):
-            store.append(_path(results, name), rows)
-            progress.update(bar, advance=1, description=f"{name} {repeat}")
-            print(
-                f"{time.strftime('%H:%M:%S')} {name} repeat {repeat}: {seconds:.0f} s", flush=True
-            )
+        bar = progress.add_task("units", total=len(waiting))
+        calls = (delayed(evaluate)(one) for one in waiting)
+        parallel = Parallel(
+            n_jobs=options.jobs, return_as="generator_unordered", pre_dispatch="n_jobs"
+        )
+        for one, rows, seconds in parallel(calls):
+            store.append(path(one[0]), rows)
+            label = " ".join(map(str, one)).strip()
+            progress.update(bar, advance=1, description=label)
+            print(f"{time.strftime('%H:%M:%S')} {label}: {seconds:.0f} s", flush=True)
 
 
-def _evaluate(name: str, repeat: int):
+def _path(results: Path, kind: str, name: str) -> Path:
+    return results / kind / f"{name}.csv"
+
+
+def _criteria(one: Unit) -> tuple[Unit, Rows, float]:
+    name, repeat, _ = one
     table = unit.evaluate(name, repeat)
-    return (name, repeat), list(summary.rows(name, repeat, table)), table.seconds
+    return one, list(summary.rows(name, repeat, table)), table.seconds
+
+
+def _method(one: Unit) -> tuple[Unit, Rows, float]:
+    name, repeat, method = one
+    data = protocol.load(name, repeat)
+    with threadpool_limits(1):
+        error, seconds = peers.measure(peers.methods(data.is_regression)[method], data, seed=repeat)
+    row = {
+        "set": name,
+        "repeat": repeat,
+        "method": method,
+        "test": f"{error:.5g}",
+        "seconds": f"{seconds:.3g}",
+    }
+    return one, [row], seconds
 
 
 def quick() -> None:
@@ -81,7 +122,7 @@ def quick() -> None:
     for name in ("bodyfat", "fourclass"):
         data = protocol.load(name, 0)
         candidates = protocol.candidates(name, len(data.X))
-        some = [p for p in candidates if p["graph_width"] == 1.0 and p["n_neighbors"] > 2]
+        some = [p for p in candidates if p["graph_width"] == 1.0 and p["n_neighbors"] > 4]
         table = unit.evaluate(name, 0, some)
         print(f"{name}: {len(some)} candidates, {table.n_labels} labels, {table.seconds:.0f} s")
         for row in summary.rows(name, 0, table):
@@ -90,6 +131,8 @@ def quick() -> None:
                     f"  {row['criterion']:<13} test error {row['test']:<8} best possible "
                     f"{row['best_test']:<8} rank correlation {row['rank_correlation']}"
                 )
+        error, seconds = peers.measure(peers.onefit_laprls, data, seed=0)
+        print(f"  our search    test error {error:<8.4g} in {seconds:.1f} s")
 
 
 if __name__ == "__main__":
