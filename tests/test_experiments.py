@@ -1,0 +1,166 @@
+"""The experiments' planes against the package's criteria, one candidate at a time."""
+
+import csv
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+
+from onefit import cross_val_decisions
+from onefit.losses import HuberizedHinge
+
+ROOT = Path(__file__).parents[1]
+if not (ROOT / "experiments").is_dir():  # installed without the repository
+    pytest.skip("the experiments are not here", allow_module_level=True)
+sys.path.insert(0, str(ROOT))
+
+from experiments import protocol, store, summary, unit  # noqa: E402
+
+PENALTIES = [1e-5, 1e-2, 1.0]
+#: Criterion of the experiments, and the options of cross_val_decisions for the same.
+SAME = {
+    "exact": {"criterion": "exact", "holdout": "points"},
+    "newton": {"criterion": "newton", "holdout": "points"},
+    "labels": {"criterion": "exact", "holdout": "labels"},
+    "bif": {"criterion": "bif", "holdout": "points"},
+    "bif_product": {
+        "criterion": "bif",
+        "holdout": "points",
+        "criterion_params": {"variant": "product"},
+    },
+    "bif_nystrom": {
+        "criterion": "bif",
+        "holdout": "points",
+        "criterion_params": {"hessian": "nystrom", "random_state": 0},
+    },
+}
+
+
+def split(X, y, is_regression):
+    X = StandardScaler().fit_transform(X)
+    X, X_test, y, y_test = train_test_split(X, y, train_size=150, test_size=60, random_state=0)
+    labelled = np.arange(150) % 4 == 0
+    if is_regression:
+        mean, std = y[labelled].mean(), y[labelled].std()
+        hidden = np.where(labelled, (y - mean) / std, np.nan)
+        return protocol.Data(X, hidden, X_test, (y_test - mean) / std)
+    return protocol.Data(X, np.where(labelled, y, -1), X_test, y_test)
+
+
+@pytest.fixture(params=["bodyfat", "fourclass"])
+def posed(request, monkeypatch):
+    """Data of scikit-learn in the place of a set of the paper, and a few candidates."""
+    name = request.param
+    is_regression = name == "bodyfat"
+    load = load_diabetes if is_regression else load_breast_cancer
+    data = split(*load(return_X_y=True), is_regression)
+    monkeypatch.setattr(protocol, "load", lambda name, repeat: data)
+    candidates = [
+        {
+            "kernel_width": width,
+            "n_neighbors": k,
+            "graph_width": 8.0,
+            "ambient_penalty": ambient,
+            "manifold_penalty": manifold,
+        }
+        for ambient in PENALTIES
+        for width, k in ((4.0, 4), (50.0, 8))
+        for manifold in (1e-3, 10.0)
+    ]
+    return name, data, candidates
+
+
+def test_figures_are_those_of_single_candidates(posed):
+    name, data, candidates = posed
+    table = unit.evaluate(name, 0, candidates)
+    known = ~np.isnan(data.y) if data.is_regression else data.y != -1
+    y = data.y[known] if data.is_regression else 2.0 * data.y[known] - 1.0
+    for criterion, options in SAME.items():
+        for i, params in enumerate(candidates):
+            for j, t in enumerate(protocol.FOLDS):
+                model = protocol.model(name).set_params(**params)
+                cv = [
+                    (fold.kept_rows, fold.test_rows)
+                    for fold in protocol.folds(data, known, t, repeat=0)
+                ]
+                held = cross_val_decisions(model, data.X, data.y, cv=cv, **options)
+                f = held.predictions[known]
+                if data.is_regression:
+                    assert table.errors[criterion][i, j] == pytest.approx(
+                        np.mean(np.square(f - y)), rel=1e-6
+                    )
+                    continue
+                loss = HuberizedHinge(0.01).value(y, f).mean()
+                assert table.losses[criterion][i, j] == pytest.approx(loss, rel=1e-4, abs=1e-5)
+                assert table.errors[criterion][i, j] == pytest.approx(np.mean((f > 0) != (y > 0)))
+
+
+def test_test_errors_are_those_of_fitted_models(posed):
+    name, data, candidates = posed
+    table = unit.evaluate(name, 0, candidates)
+    for params, error in zip(candidates, table.test_error, strict=True):
+        model = protocol.model(name).set_params(**params).fit(data.X, data.y)
+        predicted = model.predict(data.X_test)
+        wrong = (
+            np.square(predicted - data.y_test) if data.is_regression else predicted != data.y_test
+        )
+        assert error == pytest.approx(np.mean(wrong), rel=1e-6)
+
+
+def test_ties_count_by_their_mean():
+    """The expected test error of a random choice among the best; the least loss for the other."""
+    shape = (4, 3)
+    errors = np.tile([[0.2], [0.1], [0.1], [0.3]], (1, 3))
+    losses = np.tile([[0.1], [0.5], [0.4], [0.2]], (1, 3))
+    params = [
+        {
+            "ambient_penalty": 1e-3,
+            "manifold_penalty": 1.0,
+            "kernel_width": 1.0,
+            "n_neighbors": 2,
+            "graph_width": 1.0,
+        }
+    ] * 4
+    table = unit.Table(
+        params,
+        np.array([0.9, 0.4, 0.2, 0.7]),
+        dict.fromkeys(unit.CRITERIA, errors),
+        dict.fromkeys(unit.CRITERIA, losses),
+        10,
+        5,
+    )
+    assert errors.shape == shape
+    row = next(iter(summary.rows("x", 0, table)))
+    assert float(row["test"]) == pytest.approx(0.3)
+    assert float(row["test_by_loss"]) == pytest.approx(0.2)
+    assert row["ties"] == 2
+    assert float(row["rank_correlation"]) == pytest.approx(1.0)
+
+
+def test_results_are_appended_whole(tmp_path):
+    path = tmp_path / "deep" / "set.csv"
+    store.append(path, [{"repeat": 0, "test": "0.5"}])
+    store.append(path, [{"repeat": 1, "test": "0.25"}])
+    with path.open() as file:
+        assert [row["repeat"] for row in csv.DictReader(file)] == ["0", "1"]
+    assert [p.name for p in path.parent.iterdir()] == ["set.csv"]
+
+
+@pytest.mark.parametrize("name", ["bodyfat", "cpusmall", "w3a"])
+def test_candidates_span_the_ranges_of_the_paper(name):
+    n_rows = {"bodyfat": 176, "cpusmall": 5734, "w3a": 3438}[name]
+    candidates = protocol.candidates(name, n_rows)
+    assert len(candidates) == (13_365 if name == "bodyfat" else 315)
+    for key, ends in {
+        "kernel_width": (2.0**-10, 2.0**10),
+        "n_neighbors": (2, 8),
+        "graph_width": (2.0**-4, 2.0**4),
+        "ambient_penalty": (1e-6, 1e2),
+        "manifold_penalty": (1e-6, 1e2),
+    }.items():
+        values = [params[key] for params in candidates]
+        assert (min(values), max(values)) == pytest.approx(ends)
