@@ -11,12 +11,13 @@ import time
 import numpy as np
 import pytest
 from scipy.stats import loguniform
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_wine, make_moons
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import SelectKBest
 from sklearn.metrics import accuracy_score, f1_score, make_scorer, mean_squared_error
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -595,3 +596,72 @@ class TestErrors:
         X, y, _ = moons
         with pytest.raises(TypeError, match="expected LapRLSRegressor"):
             ManifoldSearchCV(StandardScaler(), {}).fit(X, y)
+
+
+class TestMetadata:
+    """What fit is given goes where it was asked for, as in GridSearchCV."""
+
+    @pytest.fixture
+    def weights(self, moons):
+        return np.random.default_rng(0).uniform(0.2, 3.0, len(moons[1]))
+
+    def test_weights_reach_a_pipeline_by_either_name(self, moons, weights):
+        X, y, _ = moons
+        plain = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV).fit(X, y, weights)
+        grid = {f"laprlsclassifier__{key}": values for key, values in GRID.items()}
+        search = ManifoldSearchCV(make_pipeline("passthrough", LapRLSClassifier()), grid, cv=CV)
+        for options in ({"sample_weight": weights}, {"laprlsclassifier__sample_weight": weights}):
+            search.fit(X, y, **options)
+            assert np.allclose(
+                search.cv_results_["mean_test_loss"], plain.cv_results_["mean_test_loss"]
+            )
+        with pytest.raises(TypeError, match="both"):
+            search.fit(X, y, weights, laprlsclassifier__sample_weight=weights)
+
+    def test_groups_reach_the_splitter(self, moons):
+        X, y, _ = moons
+        groups = np.arange(len(y)) // 7
+        cv = GroupKFold(4)
+        given = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=cv).fit(X, y, groups=groups)
+        pairs = list(cv.split(X, y, groups))
+        split = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=pairs).fit(X, y)
+        assert np.array_equal(
+            given.cv_results_["mean_test_score"], split.cv_results_["mean_test_score"]
+        )
+
+    def test_what_nobody_knows_is_refused(self, moons):
+        X, y, _ = moons
+        with pytest.raises(TypeError, match="'colour'"):
+            ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV).fit(X, y, colour=1)
+
+    def test_routing(self, moons, weights):
+        X, y, _ = moons
+        plain = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV).fit(X, y, weights)
+        known = np.flatnonzero(y != -1)
+        with config_context(enable_metadata_routing=True):
+            model = LapRLSClassifier().set_fit_request(sample_weight=True)
+            scorer = make_scorer(accuracy_score).set_score_request(sample_weight=True)
+            search = ManifoldSearchCV(model, GRID, cv=CV, scoring=scorer)
+            search.fit(X, y, sample_weight=weights)
+            silent = LapRLSClassifier().set_fit_request(sample_weight=False)
+            unweighted = ManifoldSearchCV(silent, GRID, cv=CV, scoring=scorer)
+            unweighted.fit(X, y, sample_weight=weights)
+        same = search.cv_results_["mean_test_loss"], plain.cv_results_["mean_test_loss"]
+        assert np.allclose(*same)
+        assert not np.allclose(unweighted.cv_results_["mean_test_loss"], same[0])
+        held = cross_val_decisions(
+            LapRLSClassifier(**search.best_params_), X, y, cv=CV, sample_weight=weights
+        )
+        scores = [
+            np.average((d > 0) == y[rows], weights=weights[rows])
+            for rows, d in zip(held.fold_rows, held.fold_predictions, strict=True)
+        ]
+        assert known.size == sum(len(rows) for rows in held.fold_rows)
+        assert search.best_score_ == pytest.approx(np.mean(scores))
+
+    def test_routing_needs_a_request(self, moons, weights):
+        X, y, _ = moons
+        with config_context(enable_metadata_routing=True):
+            search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV)
+            with pytest.raises(ValueError, match="sample_weight"):
+                search.fit(X, y, sample_weight=weights)

@@ -237,7 +237,9 @@ def _check_rebuild(
         )
 
 
-def split_rows(cv: Any, X: Any, y: Any, targets: Targets) -> Iterable[tuple[Any, Any]]:
+def split_rows(
+    cv: Any, X: Any, y: Any, targets: Targets, **split_params: Any
+) -> Iterable[tuple[Any, Any]]:
     """(train, test) pairs in the user's row numbers."""
     if isinstance(cv, Integral) and not isinstance(cv, bool):
         cv = SemiSupervisedKFold(int(cv))
@@ -248,7 +250,7 @@ def split_rows(cv: Any, X: Any, y: Any, targets: Targets) -> Iterable[tuple[Any,
         return cv._split_strata(strata)
     if not isinstance(cv, str):
         if hasattr(cv, "split"):
-            return cv.split(X, y)
+            return cv.split(X, y, **split_params)
         if isinstance(cv, Iterable):
             return cv
     raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -147,6 +147,8 @@ class FoldScorer:
         What was held out.
     X : array-like
         The user's rows, for scorers that look at them.
+    params : mapping
+        Metadata that the scorers have requested, with an entry for every row.
     """
 
     scorers: Mapping[str, Any]
@@ -155,6 +157,7 @@ class FoldScorer:
     model: ManifoldEstimator
     targets: Targets
     X: Any
+    params: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, labels: IntArray, decisions: FloatArray) -> dict[str, FloatArray]:
         """Scores of shape (a,) from decisions of shape (a, m, q) on some labels."""
@@ -180,19 +183,27 @@ class FoldScorer:
         rows = np.flatnonzero(self.targets.labelled)[labels]
         truth = self.model._predict_from_decisions(self.targets.values[labels])
         X = self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
-        scores = [scorer(self.stand_in(self.model, one), X, truth) for one in decisions]
+        params = {key: np.asarray(value)[rows] for key, value in self.params.items()}
+        scores = [scorer(self.stand_in(self.model, one), X, truth, **params) for one in decisions]
         if isinstance(scores[0], Mapping):
             return {key: np.array([float(s[key]) for s in scores]) for key in scores[0]}
         return {name: np.array([float(s) for s in scores])}
 
 
 def fold_scorer(
-    estimator: Any, scoring: Any, model: ManifoldEstimator, targets: Targets, X: Any
+    estimator: Any,
+    scoring: Any,
+    model: ManifoldEstimator,
+    targets: Targets,
+    X: Any,
+    params: Mapping[str, Any] | None = None,
 ) -> FoldScorer:
     """Scorer of held-out decisions for ``scoring`` as :class:`GridSearchCV` understands it."""
     scorers = named_scorers(estimator, scoring)
     quick: dict[str, Quick] = {}
-    if is_classifier(model) and scoring in (None, "accuracy"):
+    if params:
+        quick = {}
+    elif is_classifier(model) and scoring in (None, "accuracy"):
         quick = {"score": _QUICK["accuracy"]}
     elif scoring is None:
         quick = {"score": _explained}
@@ -201,4 +212,4 @@ def fold_scorer(
     if isinstance(X, list | tuple):
         X = np.asarray(X)
     stand_in = _AnsweredClassifier if is_classifier(model) else _AnsweredRegressor
-    return FoldScorer(scorers, quick, stand_in, model, targets, X)
+    return FoldScorer(scorers, quick, stand_in, model, targets, X, params or {})

@@ -37,6 +37,7 @@ from onefit.search.geometry import Geometry, geometry_of, preprocess
 from onefit.search.memory import fit_to_memory
 from onefit.search.progress import progress_bar
 from onefit.search.results import choose, cv_results
+from onefit.search.routing import Routed, route
 from onefit.search.scoring import fold_scorer, named_scorers
 from onefit.search.task import CandidateResult, Task
 from onefit.targets import Targets
@@ -179,7 +180,7 @@ class ManifoldSearchCV(GridSearchCV):
         self.criterion_params = criterion_params
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Self:
         """Evaluate all candidates, choose, and refit.
 
         Parameters
@@ -190,6 +191,10 @@ class ManifoldSearchCV(GridSearchCV):
             Targets, with unlabelled rows marked as the estimator reads them.
         sample_weight : array-like of shape (N,), optional
             Weights of the losses.
+        **params
+            ``groups`` for the splitter, or the name of a pipeline's last step with
+            ``__sample_weight``. With metadata routing enabled, what estimator, splitter and
+            scorers have requested.
 
         Returns
         -------
@@ -198,10 +203,11 @@ class ManifoldSearchCV(GridSearchCV):
         self._check_parameters()
         start = time.perf_counter()
         upstream, final, prefix = split_pipeline(self.estimator)
+        routed = route(self, prefix, {"sample_weight": sample_weight, **params})
         rows = preprocess(upstream, {}, final, X)
-        targets, sample = final._read_labels(rows, y, sample_weight)
+        targets, sample = final._read_labels(rows, y, routed.sample_weight)
         candidates = self._candidates(final, prefix, rows)
-        task = self._task(final, targets, sample, X, y)
+        task = self._task(final, targets, sample, X, y, routed)
         store = None
         if self.checkpoint is not None:
             store = Checkpoint(self.checkpoint, self._identity(rows, task, candidates))
@@ -216,7 +222,7 @@ class ManifoldSearchCV(GridSearchCV):
         self._conclude(candidates, results)
         self.search_time_ = time.perf_counter() - start
         if self.refit is not False:
-            self._refit(X, y, sample_weight)
+            self._refit(X, y, routed.fit)
         return self
 
     # The steps of fit, in order.
@@ -278,10 +284,16 @@ class ManifoldSearchCV(GridSearchCV):
         )
 
     def _task(
-        self, final: ManifoldEstimator, targets: Targets, sample: FloatArray, X: Any, y: Any
+        self,
+        final: ManifoldEstimator,
+        targets: Targets,
+        sample: FloatArray,
+        X: Any,
+        y: Any,
+        routed: Routed,
     ) -> Task:
         """Folds, criterion and scores."""
-        splits = split_rows(self._splitter(final, targets), X, y, targets)
+        splits = split_rows(self._splitter(final, targets), X, y, targets, **routed.split)
         model = clone(final)
         model._read_shape(targets)
         return Task(
@@ -291,7 +303,7 @@ class ManifoldSearchCV(GridSearchCV):
             self.criterion,
             self.holdout,
             self._criterion_params(),
-            fold_scorer(self.estimator, self.scoring, model, targets, X),
+            fold_scorer(self.estimator, self.scoring, model, targets, X, routed.score),
         )
 
     def _run(
@@ -372,13 +384,9 @@ class ManifoldSearchCV(GridSearchCV):
         beaten = highest < self.cv_results_["mean_test_score"][self.best_index_]
         return bool(bounds[self.best_index_] == 0.0 and np.all(beaten | (bounds == 0.0)))
 
-    def _refit(self, X: Any, y: Any, sample_weight: Any) -> None:
+    def _refit(self, X: Any, y: Any, fit_params: Mapping[str, Any]) -> None:
         start = time.perf_counter()
         self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_)
-        fit_params = {}
-        if sample_weight is not None:
-            prefix = split_pipeline(self.estimator)[2]
-            fit_params = {f"{prefix}sample_weight": sample_weight}
         self.best_estimator_.fit(X, y, **fit_params)
         self.refit_time_ = time.perf_counter() - start
         if hasattr(self.best_estimator_, "feature_names_in_"):
