@@ -359,7 +359,9 @@ def _class_target(
 ) -> tuple[np.ndarray[Any, Any], list[str], dict[str, str]]:
     if is_numeric and bool((numbers.dropna() % 1 == 0).all()):
         y = numbers.fillna(-1).to_numpy().astype(np.int64)
-        text = pd.Series(y, dtype=object).astype(str).where(text.notna().to_numpy(), None)
+        # 1.0 and 1 are one class: both are written 1.
+        names = [str(code) if known else None for code, known in zip(y, text.notna(), strict=True)]
+        text = pd.Series(names, dtype=object)
     else:
         y = text.to_numpy(dtype=object)
     counts = text.value_counts()
@@ -372,7 +374,8 @@ def _class_target(
         return y, notes, {}
     # -1 marks unlabelled rows in Python: the class needs another name.
     notes.append("-1 is taken for a class; if it marks unlabelled rows, say --unlabeled=-1")
-    return text.replace("-1", _MINUS_ONE).to_numpy(dtype=object), notes, {_MINUS_ONE: "-1"}
+    names = [_MINUS_ONE if label == "-1" else label for label in text]
+    return np.array(names, dtype=object), notes, {_MINUS_ONE: "-1"}
 
 
 def _check_classes(name: str, counts: pd.Series[Any]) -> None:
