@@ -68,6 +68,7 @@ def main() -> None:
             str(Path(folder) / name) for name in ("d.csv", "m.skops", "r.html", "p.csv")
         )
         mixed_table(options.rows, options.labels).to_csv(data, index=False)
+        load = os.getloadavg()[0]
         wanted = [] if options.no_report else ["--report", report]
         select = run(["select", data, "--target", "kind", "--out", model, "--json", *wanted])
         facts = json.loads(select.pop("output"))
@@ -77,6 +78,7 @@ def main() -> None:
             "rows": options.rows,
             "labels": options.labels,
             "data_bytes": os.path.getsize(data),
+            "load_before": load,
             "select": select,
             "predict": predict,
             "model_bytes": os.path.getsize(model),
