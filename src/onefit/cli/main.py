@@ -42,8 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
         return _BROKEN_PIPE
     except ImportError as error:
-        hint = "" if "onefit[" in str(error) else "; install it with pip install 'onefit[all]'"
-        return _fail(error, hint)
+        is_ours = "onefit" in str(error)
+        return _fail(error, "" if is_ours else "; install it with pip install 'onefit[all]'")
     except (ValueError, TypeError, OSError, MemoryError) as error:
         return _fail(error)
     return 0
