@@ -1,0 +1,49 @@
+"""Files that appear complete or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["write_aside"]
+
+
+@contextmanager
+def write_aside(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A path beside ``path`` to write to; it takes the name ``path`` when the block succeeds.
+
+    When the block fails, what was written goes, and a file that had the name before stays as it
+    was.
+    """
+    wanted = Path(path)
+    descriptor, name = tempfile.mkstemp(dir=wanted.parent, prefix=f".{wanted.name[:40]}.")
+    os.close(descriptor)
+    aside = Path(name)
+    try:
+        yield aside
+        aside.chmod(_mode_for(wanted))
+        _flush_to_disk(aside)
+        aside.replace(wanted)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _mode_for(path: Path) -> int:
+    """Permissions of the file that is replaced, or those that a new file would have."""
+    if path.exists():
+        return stat.S_IMODE(path.stat().st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _flush_to_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,50 @@
+"""``onefit inspect``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from onefit.cli.text import as_pairs, bullet
+from onefit.persistence import load_model
+
+__all__ = ["run"]
+
+
+def run(options: argparse.Namespace) -> None:
+    """Say what a model file holds."""
+    model, metadata = load_model(options.model)
+    facts = {
+        **metadata,
+        "file_bytes": Path(options.model).stat().st_size,
+        "expansion_rows": len(model[-1].support_),
+    }
+    print(json.dumps(facts, allow_nan=False) if options.json else _as_text(facts))
+
+
+def _as_text(facts: dict[str, Any]) -> str:
+    score = f"{facts['cv_score']:.4g} (standard error about {facts['standard_error']:.4g})"
+    general = [
+        ("estimator", facts["estimator"]),
+        ("task", facts["task"]),
+        ("target", facts["target"]),
+        ("classes", ", ".join(map(str, facts["classes"] or [])) or "-"),
+        ("trained on", f"{facts['rows']:,} rows, {facts['labels']:,} of them labelled"),
+        ("kernel rows kept", f"{facts['expansion_rows']:,}"),
+        ("file", f"{facts['file_bytes']:,} bytes"),
+        ("made", f"{facts['created']} by onefit {facts['onefit']}"),
+        ("versions", ", ".join(f"{k} {v}" for k, v in facts["versions"].items())),
+        ("command", facts["command"]),
+    ]
+    scores = [(facts["scoring"], score), ("corrected for choosing", facts["corrected_score"])]
+    scores += [(one["name"], one["cv_score"]) for one in facts["baselines"]]
+    parts = [
+        ("Model", as_pairs(general)),
+        ("Parameters", as_pairs(facts["best_params"].items())),
+        ("Cross-validated score", as_pairs(scores)),
+        ("Columns", as_pairs(facts["columns"].items())),
+        ("Data and decisions", "\n".join(map(bullet, facts["notes"]))),
+    ]
+    return "\n\n".join(f"{title}\n{text}" for title, text in parts)

@@ -1,0 +1,85 @@
+"""Run a command; every foreseeable failure is one line on standard error and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import shlex
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from onefit.cli.options import make_parser
+from onefit.cli.text import one_line
+
+__all__ = ["main"]
+
+_BAD_INPUT = 2
+_INTERRUPTED = 130
+_BROKEN_PIPE = 141
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code.
+
+    0: done. 2: something about the input, said in one line. 130: interrupted.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    options = argparse.Namespace()
+    try:
+        options = make_parser().parse_args(words)
+        options.words = shlex.join(["onefit", *words])
+        with _short_warnings():
+            importlib.import_module(f"onefit.cli.{options.command}").run(options)
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _say(_interruption(getattr(options, "checkpoint", None)), _INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has gone; nothing more can be said to them.
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        return _BROKEN_PIPE
+    except ImportError as error:
+        is_ours = "onefit" in str(error)
+        return _fail(error, "" if is_ours else "; install it with pip install 'onefit[all]'")
+    except (ValueError, TypeError, OSError, MemoryError) as error:
+        return _fail(error)
+    return 0
+
+
+def _fail(error: Exception, hint: str = "") -> int:
+    if os.environ.get("ONEFIT_DEBUG"):
+        raise error
+    return _say(f"{one_line(error) or type(error).__name__}{hint}", _BAD_INPUT)
+
+
+def _say(message: str, code: int) -> int:
+    print(f"onefit: {message}", file=sys.stderr)
+    return code
+
+
+def _interruption(checkpoint: str | None) -> str:
+    if checkpoint is None:
+        return "interrupted; nothing was written. With --checkpoint FILE a search can go on later."
+    return f"interrupted; what is finished is in {checkpoint}: run the same command to go on."
+
+
+@contextmanager
+def _short_warnings() -> Iterator[None]:
+    """Warnings as single lines, each once."""
+    said: set[str] = set()
+
+    def show(message: Any, *_: Any, **__: Any) -> None:
+        line = one_line(message)
+        if line not in said:
+            said.add(line)
+            print(f"onefit: warning: {line}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for category in (UserWarning, RuntimeWarning):
+            warnings.simplefilter("always", category)
+        warnings.showwarning = show
+        yield

@@ -1,0 +1,146 @@
+"""What a selection leaves: metadata, a model file, a report, a table of candidates."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from collections.abc import Sequence
+from contextlib import ExitStack
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from sklearn.base import is_classifier
+
+from onefit import __version__
+from onefit._files import write_aside
+from onefit.cli.selection import Selection
+from onefit.cli.text import plain
+from onefit.persistence import write_model
+
+__all__ = ["check_paths", "compression_of", "metadata_of", "write_outputs"]
+
+_COMPRESSIONS = {".gz": "gzip", ".xz": "xz", ".bz2": "bz2"}
+
+
+def check_paths(outputs: Sequence[str | None], inputs: Sequence[str] = ()) -> None:
+    """Refuse before any work what could not be written after it."""
+    taken = {Path(path).resolve() for path in inputs if path != "-"}
+    for name in outputs:
+        if name is None:
+            continue
+        path = Path(name)
+        if path.resolve() in taken:
+            raise ValueError(f"{name}: is named twice, or is an input; use another name.")
+        taken.add(path.resolve())
+        if path.is_dir():
+            raise ValueError(f"{name}: is a folder; expected the name of a file to write.")
+        if not path.parent.is_dir():
+            raise ValueError(f"{name}: cannot be written, because its folder does not exist.")
+        if not os.access(path.parent, os.W_OK):
+            raise ValueError(f"{name}: cannot be written, because its folder is write-protected.")
+
+
+def compression_of(path: str) -> str | None:
+    """Compression by the name of a file, as pandas calls it."""
+    return _COMPRESSIONS.get(Path(path).suffix.lower())
+
+
+def metadata_of(selection: Selection, command: str) -> dict[str, Any]:
+    """What travels with the model."""
+    search, trust, prepared = selection.search, selection.trust, selection.prepared
+    final = search.best_estimator_[-1]
+    classes = final.classes_.tolist() if is_classifier(final) else None
+    return plain(
+        {
+            "onefit": __version__,
+            "versions": _versions(),
+            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "task": prepared.task,
+            "target": prepared.target,
+            "classes": classes,
+            "renamed_classes": prepared.renamed,
+            "columns": prepared.kinds,
+            "rows": len(prepared.y),
+            "labels": trust.n_labels,
+            "estimator": type(final).__name__,
+            "n_components": final.n_components,
+            "best_params": selection.best_params,
+            "scoring": selection.scoring,
+            "cv_score": search.best_score_,
+            "cv_std": selection.std,
+            "standard_error": trust.standard_error,
+            "corrected_score": trust.corrected_score,
+            "baselines": [
+                {"name": name, "cv_score": mean, "cv_std": std}
+                for name, mean, std in selection.baselines
+            ],
+            "criterion": search.criterion,
+            "holdout": search.holdout,
+            "candidates": trust.n_candidates,
+            "folds": search.n_splits_,
+            "certified": trust.certified,
+            "seconds": search.search_time_ + search.refit_time_,
+            "notes": selection.notes,
+            "command": command,
+        }
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in ("numpy", "scipy", "scikit-learn", "pandas", "skops"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def write_outputs(
+    selection: Selection,
+    metadata: dict[str, Any],
+    *,
+    title: str,
+    out: str | None = None,
+    report: str | None = None,
+    results: str | None = None,
+) -> None:
+    """Write the files that are wanted: all of them, or none."""
+    with ExitStack() as stack:
+        if out is not None:
+            aside = stack.enter_context(write_aside(out))
+            write_model(selection.search.best_estimator_, aside, metadata)
+        if results is not None:
+            aside = stack.enter_context(write_aside(results))
+            _write_results(selection, aside, compression_of(results))
+        if report is not None:
+            aside = stack.enter_context(write_aside(report))
+            text = _report(selection, title, metadata["command"])
+            aside.write_text(text, encoding="utf-8")
+
+
+def _write_results(selection: Selection, path: Path, compression: Any) -> None:
+    columns = {
+        name.replace("param_model__", "param_"): column
+        for name, column in selection.search.cv_results_.items()
+        if name != "params"
+    }
+    pd.DataFrame(columns).to_csv(path, index=False, compression=compression)
+
+
+def _report(selection: Selection, title: str, command: str) -> str:
+    from onefit.report import render_report
+
+    return render_report(
+        selection.search,
+        selection.prepared.X,
+        selection.prepared.y,
+        title=title,
+        target_name=selection.prepared.target,
+        baselines=selection.baselines,
+        notes=selection.notes,
+        command=command,
+    )

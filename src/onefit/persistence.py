@@ -1,0 +1,213 @@
+"""Model files: skops, never pickle, and nothing but the types that a model of ours consists of.
+
+A file holds a fitted pipeline and its metadata as JSON text. What only training needs, the graph
+and the predictions on the training rows, is left out.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import warnings
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.pipeline import Pipeline
+
+from onefit._files import write_aside
+from onefit.estimators import ManifoldEstimator
+
+__all__ = ["ModelFileError", "load_model", "save_model"]
+
+_FORMAT = "onefit-model-1"
+#: What a model file may expand to, in bytes.
+_MAX_BYTES = 4 * 10**9
+#: Attributes of a fitted estimator that prediction does not use; they grow with the training data.
+_TRAINING_ONLY = ("graph_", "transduction_")
+_ESTIMATORS = (
+    "onefit.estimators._classification.LapLogisticRegression",
+    "onefit.estimators._classification.LapRLSClassifier",
+    "onefit.estimators._classification.LapSVC",
+    "onefit.estimators._regression.LapRLSRegressor",
+)
+#: Types that skops does not know, but that our models have.
+_OURS = (*_ESTIMATORS, "onefit.kernels.Kernel", "numpy.dtype", "scipy.sparse._csr.csr_array")
+_ALLOWED_TYPES = frozenset(
+    {
+        *_OURS,
+        *(
+            f"builtins.{name}"
+            for name in ("bool", "dict", "float", "int", "list", "slice", "str", "tuple")
+        ),
+        *(f"numpy.{name}" for name in ("bool", "bool_", "float64", "int64", "ndarray", "str_")),
+        "scipy.sparse._csr.csr_matrix",
+        "sklearn.compose._column_transformer.ColumnTransformer",
+        "sklearn.impute._base.MissingIndicator",
+        "sklearn.impute._base.SimpleImputer",
+        "sklearn.pipeline.Pipeline",
+        "sklearn.preprocessing._data.StandardScaler",
+        "sklearn.preprocessing._encoders.OneHotEncoder",
+    }
+)
+#: Ways of building an object that run nothing but its own unpickling of plain state.
+_ALLOWED_LOADERS = frozenset(
+    {
+        "CachedNode",
+        "DTypeNode",
+        "DictNode",
+        "JsonNode",
+        "ListNode",
+        "NdArrayNode",
+        "ObjectNode",
+        "SliceNode",
+        "SparseMatrixNode",
+        "TupleNode",
+        "TypeNode",
+    }
+)
+
+
+class ModelFileError(ValueError):
+    """A file that is no model of ours, or not a safe one; the message is one line."""
+
+
+def save_model(model: Pipeline, path: str | os.PathLike[str], metadata: Mapping[str, Any]) -> None:
+    """Write a fitted model, beside the wanted place first, so that no half of it can be found.
+
+    Parameters
+    ----------
+    model : Pipeline
+        Fitted pipeline that ends in an estimator of this package.
+    path : path-like
+        Where to.
+    metadata : mapping
+        What JSON can hold.
+    """
+    with write_aside(path) as aside:
+        write_model(model, aside, metadata)
+
+
+def write_model(model: Pipeline, path: Path, metadata: Mapping[str, Any]) -> None:
+    """Write a model file in place, and check that it can be loaded.
+
+    Parameters
+    ----------
+    model, path, metadata
+        As in :func:`save_model`.
+    """
+    content = {
+        "format": _FORMAT,
+        "metadata": json.dumps(metadata, allow_nan=False),
+        "model": _compact(model),
+    }
+    _skops().dump(content, path, compression=zipfile.ZIP_DEFLATED)
+    _check_types(path)
+
+
+def load_model(path: str | os.PathLike[str]) -> tuple[Pipeline, dict[str, Any]]:
+    """Read a model and its metadata; nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : path-like
+        A file that :func:`save_model` wrote.
+
+    Returns
+    -------
+    model : Pipeline
+        As fitted, without ``graph_`` and ``transduction_``.
+    metadata : dict
+        As saved.
+    """
+    io = _skops()
+    _check_types(path)
+    try:
+        with warnings.catch_warnings():
+            # The caller compares versions by the metadata.
+            warnings.simplefilter("ignore", InconsistentVersionWarning)
+            content = io.load(path, trusted=list(_OURS))
+    except Exception as error:  # a crafted file can fail in any way
+        raise ModelFileError(f"{path}: is damaged ({type(error).__name__}: {error}).") from error
+    return _checked_content(path, content)
+
+
+def _skops() -> Any:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise ImportError("model files need skops; install it with onefit[all].") from error
+    return skops.io
+
+
+def _compact(model: Pipeline) -> Pipeline:
+    """A copy of the pipeline without what only training needs."""
+    name, final = model.steps[-1]
+    final = copy.copy(final)
+    for attribute in _TRAINING_ONLY:
+        final.__dict__.pop(attribute, None)
+    small = copy.copy(model)
+    small.steps = [*model.steps[:-1], (name, final)]
+    return small
+
+
+def _check_types(path: str | os.PathLike[str]) -> None:
+    """Refuse a file that names any type, or any way of building it, that no model of ours has."""
+    schema = _read_schema(path)
+    strangers = sorted(
+        {
+            kind if kind not in _ALLOWED_TYPES else f"{kind} by {loader}"
+            for kind, loader in _declared(schema)
+            if kind not in _ALLOWED_TYPES or loader not in _ALLOWED_LOADERS
+        }
+    )
+    if strangers:
+        shown = ", ".join(strangers[:5]) + (", ..." if len(strangers) > 5 else "")
+        raise ModelFileError(
+            f"{path}: refused, because it holds types that no onefit model has: {shown}."
+        )
+
+
+def _read_schema(path: str | os.PathLike[str]) -> Any:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+            if size > _MAX_BYTES:
+                raise ModelFileError(f"{path}: refused, because it expands to {size:,} bytes.")
+            return json.loads(archive.read("schema.json"))
+    except OSError as error:
+        raise ModelFileError(f"{path}: cannot be read ({error.strerror or error}).") from error
+    except (zipfile.BadZipFile, KeyError, ValueError, RecursionError, EOFError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(
+            f"{path}: is no model file; expected one that onefit select wrote."
+        ) from error
+
+
+def _declared(schema: Any) -> Iterator[tuple[str, str]]:
+    """Types and loaders of all nodes of a skops schema."""
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            if "__loader__" in node or "__class__" in node:
+                kind = f"{node.get('__module__')}.{node.get('__class__')}"
+                yield kind, str(node.get("__loader__"))
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
+
+
+def _checked_content(path: str | os.PathLike[str], content: Any) -> tuple[Pipeline, dict[str, Any]]:
+    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        raise ModelFileError(f"{path}: is a skops file, but no onefit model.")
+    model, metadata = content.get("model"), json.loads(content.get("metadata") or "null")
+    if not isinstance(model, Pipeline) or not isinstance(model.steps[-1][1], ManifoldEstimator):
+        raise ModelFileError(f"{path}: does not hold a pipeline that ends in a onefit estimator.")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("columns"), dict):
+        raise ModelFileError(f"{path}: lacks the list of columns; was it written by onefit?")
+    return model, metadata

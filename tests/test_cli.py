@@ -1,0 +1,640 @@
+"""The command line from end to end."""
+
+import io
+import json
+import lzma
+import os
+import signal
+import subprocess
+import sys
+import time
+import types
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import datasets
+from sklearn.datasets import dump_svmlight_file
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import onefit
+from onefit import LapRLSClassifier, ManifoldSearchCV, __version__
+from onefit.cli import main
+from onefit.cli.text import one_line, parse_size, printable
+from onefit.cli.trust import _corrected_score, _standard_error
+from onefit.persistence import load_model
+from onefit.preparation import conform
+from onefit.tables import read_table
+
+GRID = {
+    "kernel_width": [5.0, 50.0],
+    "ambient_penalty": [1e-4, 1e-2],
+    "manifold_penalty": [0.0, 1.0],
+}
+
+
+@pytest.fixture
+def grid(tmp_path):
+    folder = tmp_path / "grids"
+    folder.mkdir()
+    path = folder / "grid.json"
+    path.write_text(json.dumps(GRID))
+    return str(path)
+
+
+@pytest.fixture
+def report(monkeypatch):
+    """A stand-in for the report; returns what it was called with."""
+    calls = []
+
+    def render_report(search, X, y, **options):
+        calls.append(SimpleNamespace(search=search, X=X, y=y, **options))
+        return "<html>report</html>"
+
+    module = types.ModuleType("onefit.report")
+    module.render_report = render_report
+    monkeypatch.setitem(sys.modules, "onefit.report", module)
+    return calls
+
+
+def mostly_empty(target, share=0.3, seed=0):
+    """Cells of a target of which most are empty."""
+    known = np.random.default_rng(seed).random(len(target)) < share
+    return np.where(known, np.asarray(target).astype(str), "")
+
+
+def bundled(name):
+    bunch = getattr(datasets, f"load_{name}")()
+    names = [f"column {i}" for i in range(bunch.data.shape[1])]
+    rows = np.random.default_rng(0).permutation(len(bunch.target))[:200]
+    target = bunch.target[rows]
+    if name != "diabetes":
+        target = np.asarray(bunch.target_names)[target]
+    return pd.DataFrame(bunch.data[rows], columns=names), target
+
+
+def write_csv(folder, name):
+    X, target = bundled(name)
+    path = folder / f"{name}.csv"
+    X.assign(target=mostly_empty(target)).to_csv(path, index=False)
+    return str(path)
+
+
+def write_tsv(folder, name):
+    X, target = bundled(name)
+    path = folder / f"{name}.tsv.gz"
+    X.assign(target=mostly_empty(target)).to_csv(path, index=False, sep="\t")
+    return str(path)
+
+
+def write_parquet(folder, name):
+    X, target = bundled(name)
+    path = folder / f"{name}.parquet"
+    cells = pd.Series(mostly_empty(target))
+    X.assign(target=cells.where(cells != "", None)).to_parquet(path)
+    return str(path)
+
+
+def write_arff(folder, name):
+    X, target = bundled(name)
+    names = ",".join(sorted({str(one) for one in target}))
+    lines = ["@relation r", *(f"@attribute '{column}' numeric" for column in X)]
+    lines += [f"@attribute target {{{names}}}", "@data"]
+    cells = [cell or "?" for cell in mostly_empty(target)]
+    lines += [
+        ",".join([*map(str, row), cell]) for row, cell in zip(X.to_numpy(), cells, strict=True)
+    ]
+    path = folder / f"{name}.arff"
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+def write_libsvm(folder, name):
+    X, target = bundled(name)
+    known = mostly_empty(target) != ""
+    buffer = io.BytesIO()
+    dump_svmlight_file(X.to_numpy(), np.where(known, target, 999), buffer, zero_based=False)
+    path = folder / f"{name}.xz"
+    path.write_bytes(lzma.compress(buffer.getvalue()))
+    return str(path)
+
+
+FILES = {
+    "iris": (write_tsv, "classification", 0.85),
+    "wine": (write_parquet, "classification", 0.85),
+    "breast_cancer": (write_arff, "classification", 0.85),
+    "digits": (write_csv, "classification", 0.6),
+    "diabetes": (write_libsvm, "regression", None),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_select_predict_inspect(name, tmp_path, grid, report, capsys):
+    write, task, least = FILES[name]
+    data, model = write(tmp_path, name), str(tmp_path / "m.skops")
+    html, cv = str(tmp_path / "r.html"), str(tmp_path / "cv.csv")
+    arguments = ["select", data, "--target", "target", "--grid", grid, "--repeats", "2"]
+    if name == "diabetes":
+        arguments += ["--unlabeled", "999"]
+    assert main([*arguments, "--out", model, "--report", html, "--results", cv]) == 0
+    said = capsys.readouterr().out
+    for words in (f"task: {task}", "labels only", "What it would cost to trust it", model):
+        assert words in said
+    assert Path(html).read_text() == "<html>report</html>"
+    assert len(pd.read_csv(cv)) == 8
+    (call,) = report
+    assert [baseline[0] for baseline in call.baselines][1] == "labels only"
+    assert call.target_name == "target"
+    assert isinstance(call.search, ManifoldSearchCV)
+
+    out = str(tmp_path / "p.csv")
+    assert main(["predict", model, data, "--out", out]) == 0
+    predicted = pd.read_csv(out, keep_default_na=False)
+    expected = call.search.predict(call.X)
+    truth = bundled(name)[1]
+    if task == "regression":
+        np.testing.assert_allclose(predicted["prediction"], expected, rtol=1e-12)
+        error = np.mean((predicted["prediction"] - truth) ** 2)
+        assert error < 0.8 * np.var(truth)
+    else:
+        assert predicted["prediction"].astype(str).tolist() == [str(one) for one in expected]
+        assert np.mean(predicted["prediction"].astype(str) == truth.astype(str)) > least
+        assert sum(column.startswith("decision_") for column in predicted) >= 1
+
+    capsys.readouterr()
+    assert main(["inspect", model]) == 0
+    assert "kernel_width" in capsys.readouterr().out
+    assert main(["inspect", model, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["task"] == task
+    assert facts["cv_score"] == pytest.approx(call.search.best_score_)
+    assert facts["command"].startswith("onefit select")
+    loaded, metadata = load_model(model)
+    again = loaded.predict(conform(read_table(data), metadata["columns"]))
+    np.testing.assert_array_equal(again, expected)
+
+
+@pytest.mark.parametrize("name", ["fourclass", "german.numer", "bodyfat", "mpg", "housing"])
+def test_flow_on_files_of_the_paper(name, tmp_path, grid):
+    folder = os.environ.get("ONEFIT_DATA")
+    if not folder:
+        pytest.skip("ONEFIT_DATA is not set")
+    whole = read_table(Path(folder) / f"{name}.xz")
+    data, model, out = (str(tmp_path / n) for n in ("d.csv", "m.skops", "p.csv"))
+    frame = whole.sample(min(300, len(whole)), random_state=0)
+    frame.assign(target=mostly_empty(frame["target"])).to_csv(data, index=False)
+    arguments = ["--target", "target", "--grid", grid, "--repeats", "1", "--out", model, "--quiet"]
+    assert main(["select", data, *arguments]) == 0
+    assert main(["predict", model, data, "--out", out, "--quiet"]) == 0
+    predicted = pd.read_csv(out)["prediction"].to_numpy()
+    truth = frame["target"].to_numpy()
+    if name in ("fourclass", "german.numer"):
+        assert set(predicted) <= {-1, 1}
+        assert np.mean(predicted == truth) > 0.6
+    else:
+        assert np.mean((predicted - truth) ** 2) < 0.6 * np.var(truth)
+    assert main(["inspect", model]) == 0
+
+
+def test_select_gives_what_python_gives(tmp_path, grid, capsys):
+    data, model = write_csv(tmp_path, "iris"), str(tmp_path / "m.skops")
+    arguments = ["select", data, "--target", "target", "--grid", grid, "--out", model, "--json"]
+    assert main(arguments) == 0
+    facts = json.loads(capsys.readouterr().out)
+    X, target = bundled("iris")
+    y = np.array([cell or None for cell in mostly_empty(target).tolist()], dtype=object)
+    named = {f"laprlsclassifier__{key}": values for key, values in GRID.items()}
+    search = ManifoldSearchCV(
+        make_pipeline(StandardScaler(), LapRLSClassifier()), named, random_state=0
+    ).fit(X, y)
+    assert facts["cv_score"] == pytest.approx(search.best_score_, abs=1e-12)
+    assert facts["best_params"] == {
+        key.removeprefix("laprlsclassifier__"): value for key, value in search.best_params_.items()
+    }
+    assert (load_model(model)[0].predict(X) == search.predict(X)).all()
+
+
+def test_json_is_all_there_is_on_standard_output(tmp_path, grid, capsys):
+    data = write_csv(tmp_path, "iris")
+    assert main(["select", data, "--target", "target", "--grid", grid, "--json"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    facts = json.loads(out)
+    assert {one["name"] for one in facts["baselines"]} == {"most frequent class", "labels only"}
+    assert facts["candidates"] == 8
+    assert facts["folds"] == 50
+
+
+def test_a_grid_without_zero_still_has_the_supervised_baseline(tmp_path, capsys):
+    data = write_csv(tmp_path, "iris")
+    with_zero, without = tmp_path / "a.json", tmp_path / "b.json"
+    with_zero.write_text(json.dumps(GRID))
+    without.write_text(json.dumps({**GRID, "manifold_penalty": [1.0], "n_neighbors": [4, 6]}))
+    scores = []
+    for path in (with_zero, without):
+        arguments = ["select", data, "--target", "target", "--grid", str(path), "--json"]
+        assert main([*arguments, "--repeats", "1"]) == 0
+        scores.append(json.loads(capsys.readouterr().out)["baselines"][1])
+    assert scores[0] == scores[1]
+
+
+@pytest.mark.parametrize("model", ["lapsvc", "laplogistic"])
+def test_other_models_and_probabilities(model, tmp_path, grid):
+    data, path = write_csv(tmp_path, "iris"), str(tmp_path / "m.skops")
+    options = ["--model", model, "--folds", "3", "--components", "40", "--quiet"]
+    assert (
+        main(["select", data, "--target", "target", "--grid", grid, "--out", path, *options]) == 0
+    )
+    out = tmp_path / "p.parquet"
+    assert main(["predict", path, data, "--out", str(out), "--quiet"]) == 0
+    frame = pd.read_parquet(out)
+    kind = "probability_" if model == "laplogistic" else "decision_"
+    columns = [f"{kind}{name}" for name in ("setosa", "versicolor", "virginica")]
+    best = frame[columns].idxmax(axis=1).str.removeprefix(kind)
+    assert (best == frame["prediction"]).all()
+    if model == "laplogistic":
+        np.testing.assert_allclose(frame[columns].sum(axis=1), 1.0)
+
+
+def test_minus_one_comes_back_as_it_was(tmp_path, grid, capsys):
+    X, target = bundled("breast_cancer")
+    numbers = np.where(target == "malignant", -1, 1)
+    data, model = str(tmp_path / "d.csv"), str(tmp_path / "m.skops")
+    X.assign(y=mostly_empty(numbers)).to_csv(data, index=False)
+    assert main(["select", data, "--target", "y", "--grid", grid, "--out", model]) == 0
+    assert "-1 is taken for a class" in capsys.readouterr().out
+    assert main(["predict", model, data]) == 0
+    frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert set(frame["prediction"]) == {-1, 1}
+    assert np.mean(frame["prediction"] == numbers) > 0.85
+    assert any(name.startswith("decision_") for name in frame)
+
+
+def test_predict_streams_and_keeps_cells(tmp_path, grid, monkeypatch, capsys):
+    data, model = write_csv(tmp_path, "iris"), str(tmp_path / "m.skops")
+    assert (
+        main(["select", data, "--target", "target", "--grid", grid, "--out", model, "--quiet"]) == 0
+    )
+    lines = Path(data).read_text().splitlines()
+    lines[0] += ",remark"
+    lines[1:] = [f'{line},"=1+1, 0{i}.10"' for i, line in enumerate(lines[1:])]
+    more = tmp_path / "more.csv"
+    more.write_text("\n".join(lines))
+    assert main(["predict", model, str(more), "--out", str(tmp_path / "whole.csv")]) == 0
+    monkeypatch.setattr("onefit.tables._BLOCK_CELLS", 1)
+    assert main(["predict", model, str(more), "--out", str(tmp_path / "blocks.tsv.gz")]) == 0
+    whole = pd.read_csv(tmp_path / "whole.csv", dtype=str, keep_default_na=False)
+    blocks = pd.read_csv(tmp_path / "blocks.tsv.gz", dtype=str, sep="\t", keep_default_na=False)
+    assert whole["remark"].tolist() == [f"=1+1, 0{i}.10" for i in range(150)]
+    pd.testing.assert_frame_equal(whole.iloc[:, :7], blocks.iloc[:, :7])
+    decisions = whole.columns[7:]
+    np.testing.assert_allclose(whole[decisions].astype(float), blocks[decisions].astype(float))
+
+
+def test_large_tables_get_landmarks_and_it_is_said(tmp_path, monkeypatch, grid, capsys):
+    monkeypatch.setattr("onefit.cli.selection._EXACT_ROWS", 100)
+    monkeypatch.setattr("onefit.cli.selection._LANDMARKS", 30)
+    data, model = write_csv(tmp_path, "iris"), str(tmp_path / "m.skops")
+    assert main(["select", data, "--target", "target", "--grid", grid, "--out", model]) == 0
+    assert "Nystrom with 30 landmarks (150 rows are more than 100" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert len(load_model(model)[0][-1].support_) == 30
+    arguments = ["select", data, "--target", "target", "--grid", grid, "--json"]
+    assert main([*arguments, "--components", "exact"]) == 0
+    assert json.loads(capsys.readouterr().out)["n_components"] is None
+    monkeypatch.setattr("onefit.cli.selection._EXACT_ROWS", 3000)
+    assert main([*arguments, "--memory-limit", "500KB"]) == 0
+    assert json.loads(capsys.readouterr().out)["n_components"] == 30
+
+
+def test_checkpoints_resume(tmp_path, grid, capsys):
+    data, kept = write_csv(tmp_path, "iris"), str(tmp_path / "c")
+    arguments = ["select", data, "--target", "target", "--grid", grid, "--json"]
+    assert main([*arguments, "--checkpoint", kept]) == 0
+    first = json.loads(capsys.readouterr().out)
+    size = os.path.getsize(kept)
+    assert main([*arguments, "--checkpoint", kept]) == 0
+    second = json.loads(capsys.readouterr().out)
+    assert os.path.getsize(kept) == size
+    assert second["cv_score"] == first["cv_score"]
+    assert main([*arguments, "--checkpoint", kept, "--seed", "1"]) == 2
+    assert "another search" in capsys.readouterr().err
+
+
+def test_names_from_files_cannot_steer_the_terminal(tmp_path, grid, capsys):
+    X, target = bundled("iris")
+    X.columns = ["\x1b[31mred", "b", "c", "d"]
+    data = tmp_path / "d.csv"
+    X.assign(y=mostly_empty(target)).assign(void="").to_csv(data, index=False)
+    model = str(tmp_path / "m.skops")
+    assert main(["select", str(data), "--target", "y", "--grid", grid, "--out", model]) == 0
+    assert main(["inspect", model]) == 0
+    assert main(["select", str(data), "--target", "z"]) == 2
+    captured = capsys.readouterr()
+    assert "\x1b" not in captured.out + captured.err
+    assert "x1b[31mred" in captured.out
+
+
+# Bad input.
+
+
+def good_table(folder):
+    path = folder / "good.csv"
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=40), "b": rng.normal(size=40)})
+    frame["y"] = ["u", "v", "", ""] * 10
+    frame["price"] = np.where(np.arange(40) % 2, rng.normal(size=40).round(4).astype(str), "")
+    frame["void"], frame["one"] = "", ["u"] + [""] * 39
+    frame.to_csv(path, index=False)
+    (folder / "text.skops").write_text("this is no model")
+    (folder / "list.json").write_text("[1, 2]")
+    (folder / "broken.json").write_text("{")
+    (folder / "unknown.json").write_text('{"width": [1]}')
+    (folder / "nested.json").write_text('{"kernel_width": [[1]]}')
+    (folder / "negative.json").write_text('{"kernel_width": [-1]}')
+    (folder / "word.json").write_text('{"ambient_penalty": ["much"]}')
+    (folder / "ragged.csv").write_text("a,y\n1,u\n2\n")
+    (folder / "twice.csv").write_text("a,a\n1,u\n")
+    (folder / "empty.csv").touch()
+    (folder / "binary.csv").write_bytes(bytes(range(256)))
+    (folder / "latin.csv").write_bytes("a,y\né,u\n".encode("latin1"))
+    (folder / "few.csv").write_text("a,y\n1,u\n2,v\n3,\n4,\n")
+    return path
+
+
+SELECT = ["select", "good.csv", "--target", "y"]
+BAD = {
+    "no command": ([], "COMMAND"),
+    "unknown command": (["guess"], "invalid choice"),
+    "no data": (["select"], "DATA"),
+    "unknown option": ([*SELECT, "--colour", "red"], "--colour"),
+    "absent file": (["select", "absent.csv", "--target", "y"], "No such file"),
+    "a folder": (["select", ".", "--target", "y"], "is a folder"),
+    "empty file": (["select", "empty.csv", "--target", "y"], "is empty"),
+    "binary file": (["select", "binary.csv", "--target", "y"], "not text"),
+    "latin-1 file": (["select", "latin.csv", "--target", "y"], "not UTF-8"),
+    "ragged file": (["select", "ragged.csv", "--target", "y"], "line 3"),
+    "double name": (["select", "twice.csv", "--target", "y"], "two columns named 'a'"),
+    "wrong format": (["select", "good.csv", "--format", "parquet", "--target", "y"], "no Parquet"),
+    "unknown format": ([*SELECT, "--format", "xlsx"], "xlsx"),
+    "too large": ([*SELECT, "--max-bytes", "100"], "more than 100 bytes"),
+    "no size": ([*SELECT, "--max-bytes", "many"], "expected bytes"),
+    "no target": (["select", "good.csv"], "--target"),
+    "absent target": (["select", "good.csv", "--target", "z"], "no column 'z'"),
+    "empty target": (["select", "good.csv", "--target", "void"], "empty in all 40 rows"),
+    "one class": (["select", "good.csv", "--target", "one"], "one class only"),
+    "few labels": (["select", "few.csv", "--target", "y"], "all different"),
+    "text for regression": ([*SELECT, "--task", "regression"], "regression expects"),
+    "svc for regression": (
+        ["select", "good.csv", "--target", "price", "--model", "lapsvc"],
+        "is for classes",
+    ),
+    "too many folds": ([*SELECT, "--folds", "30"], "more than the 20 labels"),
+    "one fold": ([*SELECT, "--folds", "1"], "at least 2"),
+    "no seed": ([*SELECT, "--seed", "x"], "whole number"),
+    "unknown score": ([*SELECT, "--scoring", "luck"], "no scorer"),
+    "certified points": (
+        [*SELECT, "--criterion", "certified", "--holdout", "points"],
+        "holdout='points'",
+    ),
+    "absent grid": ([*SELECT, "--grid", "absent.json"], "cannot be read"),
+    "broken grid": ([*SELECT, "--grid", "broken.json"], "no JSON"),
+    "list grid": ([*SELECT, "--grid", "list.json"], "expected an object"),
+    "unknown parameter": ([*SELECT, "--grid", "unknown.json"], "'width'"),
+    "nested grid": ([*SELECT, "--grid", "nested.json"], "list of numbers or words"),
+    "negative width": ([*SELECT, "--grid", "negative.json"], "kernel_width"),
+    "word for a number": ([*SELECT, "--grid", "word.json"], "ambient_penalty"),
+    "no landmarks": ([*SELECT, "--components", "0"], "landmarks"),
+    "dropped all": (
+        [*SELECT, "--drop=a", "--drop=b", "--drop=price", "--drop=one"],
+        "no feature is left",
+    ),
+    "absent folder": ([*SELECT, "--out", "absent/m.skops"], "folder does not exist"),
+    "out is a folder": ([*SELECT, "--out", "."], "is a folder"),
+    "out is the data": ([*SELECT, "--out", "good.csv"], "named twice"),
+    "two of a name": ([*SELECT, "--out", "x", "--report", "x"], "named twice"),
+    "foreign checkpoint": ([*SELECT, "--checkpoint", "few.csv"], "another search"),
+    "absent model": (["predict", "absent.skops", "good.csv"], "cannot be read"),
+    "no model": (["predict", "text.skops", "good.csv"], "no model file"),
+    "nothing to inspect": (["inspect", "text.skops"], "no model file"),
+    "unknown shell": (["completion", "tcsh"], "tcsh"),
+    "no labels": (["demo", "--labels", "0"], ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments, message", BAD.values(), ids=BAD.keys())
+def test_bad_input_is_one_line_and_exit_code_2(arguments, message, tmp_path, monkeypatch, capsys):
+    good_table(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    before = sorted(os.listdir())
+    contents = {name: Path(name).read_bytes() for name in before}
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("onefit: ")
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+    assert sorted(os.listdir()) == before
+    assert {name: Path(name).read_bytes() for name in before} == contents
+
+
+@pytest.fixture
+def small_model(tmp_path, grid):
+    good_table(tmp_path)
+    model = str(tmp_path / "m.skops")
+    data = str(tmp_path / "good.csv")
+    arguments = ["--target", "y", "--drop", "price", "--drop", "one", "--grid", grid, "--quiet"]
+    assert main(["select", data, *arguments, "--out", model]) == 0
+    return model
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("a\n1\n", "lacks 1 of the model's columns: 'b'"),
+        ("a,b\n1,2\n3,tall\n", "'b' has 'tall' in row 2"),
+        ("a,b,prediction\n1,2,u\n", "has a column 'prediction' already"),
+        ("a,b\n", "no rows"),
+        ("a,b\n1,2\n3\n", "line 3"),
+    ],
+)
+def test_bad_rows_to_predict(text, message, small_model, tmp_path, capsys):
+    (tmp_path / "new.csv").write_text(text)
+    before = sorted(os.listdir(tmp_path))
+    out = str(tmp_path / "p.csv")
+    assert main(["predict", small_model, str(tmp_path / "new.csv"), "--out", out]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_all_outputs_or_none(tmp_path, grid, report, monkeypatch, capsys):
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sys.modules["onefit.report"], "render_report", fail)
+    data = str(good_table(tmp_path))
+    before = sorted(os.listdir(tmp_path))
+    names = [str(tmp_path / name) for name in ("m.skops", "r.html", "cv.csv")]
+    arguments = ["--target", "y", "--grid", grid, "--repeats", "1", "--quiet"]
+    files = ["--out", names[0], "--report", names[1], "--results", names[2]]
+    assert main(["select", data, *arguments, *files]) == 2
+    assert "No space left" in capsys.readouterr().err
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_interruption(tmp_path, monkeypatch, capsys):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("onefit.cli.select.select", interrupt)
+    data = str(good_table(tmp_path))
+    assert main(["select", data, "--target", "y", "--quiet", "--checkpoint", "kept"]) == 130
+    assert capsys.readouterr().err == (
+        "onefit: interrupted; what is finished is in kept: run the same command to go on.\n"
+    )
+
+
+def test_missing_extras_are_named(tmp_path, monkeypatch, capsys, small_model):
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    assert main(["inspect", small_model]) == 2
+    assert "onefit[all]" in capsys.readouterr().err
+
+
+def test_debug_shows_the_traceback(monkeypatch):
+    monkeypatch.setenv("ONEFIT_DEBUG", "1")
+    with pytest.raises(ValueError, match="No such file"):
+        main(["select", "absent.csv", "--target", "y"])
+
+
+# Help, demo, completion.
+
+
+@pytest.mark.parametrize("command", ["", "select", "predict", "inspect", "demo", "completion"])
+def test_help_has_examples(command, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([*command.split(), "--help"])
+    assert caught.value.code == 0
+    assert "examples:\n  onefit " in capsys.readouterr().out
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"onefit {__version__}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell, capsys):
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert "manifold" not in script
+    assert "memory-limit" in script
+
+
+def test_demo_leaves_a_model_and_a_report(tmp_path, monkeypatch, report, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo"]) == 0
+    said = capsys.readouterr().out
+    assert "1512 candidates, each cross-validated exactly on 50 folds" in said
+    assert "onefit                 0.973" in said
+    assert sorted(os.listdir()) == ["onefit-demo.html", "onefit-demo.skops"]
+    assert main(["inspect", "onefit-demo.skops"]) == 0
+    assert report[0].title == "Palmer penguins"
+
+
+# As processes.
+
+
+COMMAND = [sys.executable, "-m", "onefit"]
+#: The package under test, wherever the process runs.
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(onefit.__file__).parents[1])}
+
+
+def run(*arguments, **options):
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True,
+        timeout=100,
+        check=False,
+        env=ENVIRONMENT,
+        **options,
+    )
+
+
+def test_pipes(tmp_path, grid):
+    data, model = write_csv(tmp_path, "iris"), str(tmp_path / "m.skops")
+    text = Path(data).read_bytes()
+    done = run("select", "-", "--target", "target", "--grid", grid, "--out", model, input=text)
+    assert (done.returncode, done.stderr) == (0, b"")
+    done = run("predict", model, "-", input=text)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert len(done.stdout.splitlines()) == 151
+
+
+def test_bad_input_as_a_process(tmp_path):
+    done = run("select", "absent.csv", "--target", "y", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"onefit: absent.csv: cannot be read (No such file or directory).\n"
+    assert os.listdir(tmp_path) == []
+
+
+def test_control_c_keeps_the_checkpoint(tmp_path):
+    data, kept = write_csv(tmp_path, "digits"), tmp_path / "kept"
+    arguments = ["select", data, "--target", "target", "--model", "lapsvc", "--out", "m.skops"]
+    process = subprocess.Popen(
+        [*COMMAND, *arguments, "--checkpoint", str(kept)],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    deadline = time.monotonic() + 60
+    while not kept.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert error.count(b"\n") == 1
+    assert b"run the same command to go on" in error
+    assert sorted(os.listdir(tmp_path)) == ["digits.csv", "kept"]
+
+
+# Small parts.
+
+
+def test_corrected_score_by_hand():
+    # The best on fold 1 is the second candidate, on fold 0 the first: each is scored on the other.
+    scores = np.array([[[1.0, 0.0]], [[0.5, 0.75]]])
+    assert _corrected_score(scores, np.array([1.0, 2.0])) == pytest.approx((0.5 + 0.0) / 2)
+    assert _corrected_score(scores[:1], np.array([1.0])) == pytest.approx(0.5)
+
+
+def test_corrected_score_removes_optimism():
+    # 500 candidates that guess: the best seems better than a half, what choosing gives does not.
+    rng = np.random.default_rng(0)
+    best, corrected = [], []
+    for _ in range(20):
+        luck = rng.binomial(4, 0.5, size=(500, 5, 10)) / 4
+        best.append(luck.mean(axis=(1, 2)).max())
+        corrected.append(_corrected_score(luck, rng.random(500)))
+    assert np.mean(best) > 0.58
+    assert abs(np.mean(corrected) - 0.5) < 0.03
+
+
+def test_standard_error():
+    assert 0 < _standard_error(np.ones((5, 10)), 30, "accuracy") < 0.05
+    scores = np.array([[1.0, 3.0], [1.0, 3.0]])
+    assert _standard_error(scores, 10, "r2") == pytest.approx(np.sqrt(2) / np.sqrt(2))
+
+
+def test_text():
+    assert printable("a\x1b[0m\nb") == "a\\x1b[0m\\nb"
+    assert one_line("a\n  b") == "a b"
+    assert len(one_line("x" * 5000)) == 600
+    sizes = {"2GB": 2 * 10**9, "500 MB": 5 * 10**8, "12": 12, "1.5k": 1500}
+    assert {text: parse_size(text) for text in sizes} == sizes
