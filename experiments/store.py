@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common import where_measured
+
+from onefit._files import write_aside
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -26,14 +27,10 @@ def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Add rows to a CSV file: all of them or, if the process is killed, none."""
     rows = [*read(path), *rows]
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    with aside.open("w", newline="", encoding="utf-8") as file:
+    with write_aside(path) as aside, aside.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(aside, path)
 
 
 def record_machine(name: str) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-import os
-import tempfile
 import time
 import zlib
 from http.client import HTTPException, HTTPMessage
@@ -14,6 +12,8 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from onefit._files import write_aside
 
 MAX_BYTES = 64 * 2**20
 """Files larger than this, after expansion, are refused: a small archive can hide gigabytes."""
@@ -75,16 +75,10 @@ def download(url: str, *, n_retries: int, delay: float) -> bytes:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file aside and rename it: nobody ever sees a part of it."""
+    """Write a file in one step: it is there whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        Path(aside).replace(path)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
+    with write_aside(path) as aside:
+        aside.write_bytes(content)
 
 
 class _HttpsRedirects(HTTPRedirectHandler):
