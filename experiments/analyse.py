@@ -1,0 +1,240 @@
+"""Tables for the documentation from the results: python -m experiments.analyse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+from benchmarks.common import DOCS
+from experiments import protocol, store, unit
+from experiments.timing import CRITERIA as TIMED
+
+#: Above it the paper calls a difference significant (t-test, 95 %, 30 repeats).
+SIGNIFICANT = 1.699
+TITLES = {
+    "exact": "exact t-CV",
+    "newton": "Newton step",
+    "labels": "exact, labels",
+    "bif": "t-BIF, exact H",
+    "bif_nystrom": "t-BIF",
+    "bif_product": "t-BIF, (10)",
+    "bif_leverage": "t-BIF, leverage",
+    "default": "our default",
+}
+METHODS = {
+    "majority": "majority / mean",
+    "svc": "SVC",
+    "kernel_ridge": "KernelRidge",
+    "self_training": "SelfTraining",
+    "label_spreading": "LabelSpreading",
+    "label_propagation": "LabelPropagation",
+    "graph_laplace": "graphlearning, Laplace",
+    "graph_poisson": "graphlearning, Poisson",
+    "onefit_laprls": "onefit, LapRLS",
+    "onefit_lapsvc": "onefit, LapSVC",
+}
+
+
+def criteria() -> pd.DataFrame:
+    """Choices of all criteria, one row for each set, repeat, t, criterion and set of candidates."""
+    frame = _read("criteria")
+    numbers = [
+        "test",
+        "test_by_loss",
+        "best_test",
+        "cv",
+        "exact_cv",
+        "rank_correlation",
+        "distance",
+    ]
+    return frame.astype(dict.fromkeys(numbers, float) | {"t": int, "repeat": int})
+
+
+def methods() -> pd.DataFrame:
+    """Test errors and seconds of methods, one row for each set, repeat and method."""
+    return _read("methods").astype({"test": float, "seconds": float, "repeat": int})
+
+
+def _read(kind: str) -> pd.DataFrame:
+    rows = [
+        row for path in sorted((store.RESULTS / kind).glob("*.csv")) for row in store.read(path)
+    ]
+    return pd.DataFrame(rows)
+
+
+def paper() -> pd.DataFrame:
+    return pd.read_csv(store.RESULTS.parent / "paper.csv").set_index(["set", "t", "method"])
+
+
+def t_statistic(differences: np.ndarray) -> float:
+    """Paired t-statistic; 0 where nothing differs."""
+    n = differences.size
+    spread = differences.std(ddof=1) if n > 1 else 0.0
+    return float(differences.mean() / spread * np.sqrt(n)) if spread > 0 else 0.0
+
+
+def with_default(choices: pd.DataFrame, results: pd.DataFrame, t: int) -> pd.DataFrame:
+    """Test errors (set, repeat) x criterion for one t, with those of our default search."""
+    part = choices[(choices.t == t) & (choices.candidates == "all")]
+    table = part.pivot(index=["set", "repeat"], columns="criterion", values="test")
+    default = results[results.method == "onefit_laprls"].set_index(["set", "repeat"]).test
+    return table.assign(default=default)
+
+
+def table_1(choices: pd.DataFrame, results: pd.DataFrame, t: int) -> None:
+    """Mean and deviation of test errors next to the paper's; worse than exact t-CV is marked."""
+    errors = with_default(choices, results, t)
+    published = paper()
+    rows = []
+    for name in _order(errors):
+        mine = errors.loc[name]
+        scale = 1.0 if protocol.is_regression(name) else 100.0
+        cells = [name]
+        for method in ("cv", "bif"):
+            row = published.loc[(name, t, method)]
+            cells.append(f"{row.test:.3g} ± {row['std']:.2g}")
+        cells += [_cell(mine[c] * scale, mine["exact"] * scale) for c in TITLES]
+        rows.append([*cells, str(len(mine))])
+    header = ["set", "paper: t-CV", "paper: t-BIF", *TITLES.values(), "repeats"]
+    _write(f"reproduction_{t}", header, rows, "criteria")
+
+
+def _cell(errors: pd.Series, exact: pd.Series) -> str:
+    both = errors.notna() & exact.notna()
+    if not both.any():
+        return "–"
+    statistic = t_statistic((errors - exact)[both].to_numpy())
+    mark = " ▲" if statistic > SIGNIFICANT else " ▽" if statistic < -SIGNIFICANT else ""
+    return f"{errors[both].mean():.3g} ± {errors[both].std(ddof=1):.2g}{mark}"
+
+
+def table_counts(choices: pd.DataFrame, results: pd.DataFrame) -> None:
+    """On how many sets a criterion is significantly worse or better than exact t-CV."""
+    rows = []
+    for criterion, title in TITLES.items():
+        if criterion == "exact":
+            continue
+        cells = [title]
+        for t in protocol.FOLDS:
+            errors = with_default(choices, results, t)
+            statistics = [
+                t_statistic((part[criterion] - part["exact"]).dropna().to_numpy())
+                for _, part in errors.groupby("set")
+            ]
+            worse = sum(s > SIGNIFICANT for s in statistics)
+            better = sum(s < -SIGNIFICANT for s in statistics)
+            cells.append(f"{worse} worse, {better} better of {len(statistics)}")
+        rows.append(cells)
+    header = ["criterion", *(f"t = {t}" for t in protocol.FOLDS)]
+    _write("reproduction_counts", header, rows, "criteria")
+
+
+def table_ranks(choices: pd.DataFrame) -> None:
+    """Rank correlation with exact t-CV over the candidates, and regret of the choice; t = 10."""
+    part = choices[(choices.t == 10) & (choices.candidates == "all")]
+    part = part.assign(regret=part.test - part.best_test)
+    rows = []
+    for name in _order(part.set_index("set")):
+        mine = part[part.set == name].groupby("criterion")
+        scale = 1.0 if protocol.is_regression(name) else 100.0
+        ranks, regret = mine.rank_correlation.mean(), mine.regret.mean() * scale
+        rows.append([name, *(f"{ranks[c]:.2f} / {regret[c]:.3g}" for c in unit.CRITERIA)])
+    header = ["set", *(TITLES[c] for c in unit.CRITERIA)]
+    _write("reproduction_ranks", header, rows, "criteria")
+
+
+def table_from(choices: pd.DataFrame) -> None:
+    """The choice among candidates with gamma_A of at least 1e-3 only; t = 10."""
+    part = choices[(choices.t == 10) & (choices.candidates == "from 1e-3")]
+    errors = part.pivot(index=["set", "repeat"], columns="criterion", values="test")
+    rows = []
+    for name in _order(errors):
+        scale = 1.0 if protocol.is_regression(name) else 100.0
+        mine = errors.loc[name] * scale
+        rows.append([name, *(_cell(mine[c], mine["exact"]) for c in unit.CRITERIA)])
+    header = ["set", *(TITLES[c] for c in unit.CRITERIA)]
+    _write("reproduction_from", header, rows, "criteria")
+
+
+def table_peers(results: pd.DataFrame) -> None:
+    """Error and seconds of what one would take instead."""
+    full = results[results.groupby(["set", "repeat"]).method.transform("nunique") > 1]
+    if full.empty:
+        return
+    for kind, wanted in (("classes", False), ("targets", True)):
+        rows = []
+        used = full[full.set.map(protocol.is_regression) == wanted]
+        columns = [m for m in METHODS if m in set(used.method)]
+        for name in _order(used.set_index("set")):
+            mine = used[used.set == name]
+            scale = 1.0 if wanted else 100.0
+            errors = mine.pivot(index="repeat", columns="method", values="test") * scale
+            seconds = mine.groupby("method").seconds.median()
+            best = errors.mean().idxmin()
+            cells = [
+                f"{'**' if m == best else ''}{errors[m].mean():.3g}{'**' if m == best else ''}"
+                f" ({seconds[m]:.2g} s)"
+                for m in columns
+            ]
+            rows.append([name, *cells, str(errors.dropna().shape[0])])
+        header = ["set", *(METHODS[m] for m in columns), "repeats"]
+        _write(f"peers_{kind}", header, rows, "methods")
+
+
+def table_2() -> None:
+    """How many times faster than naive t-CV, per candidate; next to the paper's ratios."""
+    path = store.RESULTS / "times.csv"
+    frame = pd.DataFrame(store.read(path))
+    if frame.empty:
+        return
+    frame = frame.astype({"t": int, "seconds": float})
+    published = paper().seconds
+    rows = []
+    for name in _order(frame.set_index("set")):
+        cells = [name]
+        for t in protocol.FOLDS:
+            times = frame[(frame.set == name) & (frame.t == t)].pivot(
+                index="candidate", columns="method", values="seconds"
+            )
+            ratio = times.rdiv(times["naive"], axis=0).median()
+            ratios = " / ".join(f"{ratio[m]:.2g}" for m in TIMED)
+            claimed = published[name, t, "cv"] / published[name, t, "bif"]
+            cells.append(f"{claimed:.1f}; {ratios}")
+        rows.append(cells)
+    header = ["set", *(f"t = {t}" for t in protocol.FOLDS)]
+    _write("reproduction_times", header, rows, "times")
+
+
+def _order(frame: pd.DataFrame) -> Iterable[str]:
+    present = set(frame.index.get_level_values("set"))
+    by_kind = sorted(protocol.names(), key=lambda name: (protocol.is_regression(name), name))
+    return [name for name in by_kind if name in present]
+
+
+def _write(name: str, header: Sequence[str], rows: Sequence[Sequence[str]], kind: str) -> None:
+    machines = json.loads((store.RESULTS / "machines.json").read_text(encoding="utf-8"))[kind]
+    where = machines[-1]
+    versions = ", ".join(f"{k} {where[k]}" for k in ("python", "numpy", "scipy", "scikit-learn"))
+    lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    lines += ["", f"Measured on {where['processor']}, {where['cores']} cores; {versions}."]
+    path = DOCS / "tables" / f"{name}.md"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(name, *lines[:-2], sep="\n", end="\n\n")
+
+
+def main() -> None:
+    choices, results = criteria(), methods()
+    for t in protocol.FOLDS:
+        table_1(choices, results, t)
+    table_counts(choices, results)
+    table_ranks(choices)
+    table_from(choices)
+    table_peers(results)
+    table_2()
+
+
+if __name__ == "__main__":
+    main()
