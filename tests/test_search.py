@@ -15,8 +15,15 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_wine, make_moons
 from sklearn.decomposition import PCA
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.feature_selection import SelectKBest
-from sklearn.metrics import accuracy_score, f1_score, make_scorer, mean_squared_error
+from sklearn.metrics import (
+    accuracy_score,
+    f1_score,
+    get_scorer,
+    make_scorer,
+    mean_squared_error,
+)
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -596,6 +603,62 @@ class TestErrors:
         X, y, _ = moons
         with pytest.raises(TypeError, match="expected LapRLSRegressor"):
             ManifoldSearchCV(StandardScaler(), {}).fit(X, y)
+
+
+class TestQuickScores:
+    """Scores with a direct formula equal scikit-learn's, fold by fold."""
+
+    @staticmethod
+    def scores(search, name="score"):
+        columns = [f"split{i}_test_{name}" for i in range(search.n_splits_)]
+        return np.array([search.cv_results_[column] for column in columns])
+
+    @pytest.mark.parametrize("scoring", ["balanced_accuracy", "roc_auc", "accuracy"])
+    @pytest.mark.parametrize("data", ["moons", "wine"])
+    def test_classes(self, request, data, scoring):
+        X, y, _ = request.getfixturevalue(data)
+        if data == "wine" and scoring == "roc_auc":
+            pytest.skip("scikit-learn has it for two classes only")
+        quick = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, scoring=scoring).fit(X, y)
+        slow = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, scoring=get_scorer(scoring)).fit(
+            X, y
+        )
+        assert np.allclose(self.scores(quick), self.scores(slow))
+
+    @pytest.mark.parametrize("scoring", ["neg_mean_absolute_error", "neg_root_mean_squared_error"])
+    @pytest.mark.parametrize("n_outputs", [1, 2])
+    def test_targets(self, waves, scoring, n_outputs):
+        X, y = waves
+        Y = y if n_outputs == 1 else np.column_stack([y, np.square(y)])
+        quick = ManifoldSearchCV(LapRLSRegressor(), GRID, cv=CV, scoring=scoring).fit(X, Y)
+        slow = ManifoldSearchCV(LapRLSRegressor(), GRID, cv=CV, scoring=get_scorer(scoring)).fit(
+            X, Y
+        )
+        assert np.allclose(self.scores(quick), self.scores(slow))
+
+    def test_a_score_that_no_candidate_has(self, moons):
+        """Two labels of a class in five folds: three folds have no area under the ROC curve."""
+        X, y, _ = moons
+        y = y.copy()
+        y[np.flatnonzero(y == 1)[2:]] = -1
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=5, scoring="roc_auc")
+        with (
+            pytest.warns(UndefinedMetricWarning, match="one class"),
+            pytest.raises(ValueError, match="nothing to choose by"),
+        ):
+            search.fit(X, y)
+
+    def test_several(self, moons):
+        X, y, _ = moons
+        names = ["accuracy", "roc_auc", "f1"]
+        many = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, scoring=names, refit="f1").fit(
+            X, y
+        )
+        for name in names:
+            one = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, scoring=get_scorer(name)).fit(
+                X, y
+            )
+            assert np.allclose(self.scores(many, name), self.scores(one))
 
 
 class TestMetadata:

@@ -42,7 +42,9 @@ def _score_columns(name: str, scores: FloatArray) -> dict[str, FloatArray]:
     mean = scores.mean(axis=1)
     columns[f"mean_test_{name}"] = mean
     columns[f"std_test_{name}"] = scores.std(axis=1)
-    columns[f"rank_test_{name}"] = rankdata(-np.round(mean, 10), method="min").astype(np.int32)
+    # A mean that is not defined ranks last.
+    ranked = np.nan_to_num(np.round(mean, 10), nan=-np.inf)
+    columns[f"rank_test_{name}"] = rankdata(-ranked, method="min").astype(np.int32)
     return columns
 
 
@@ -72,7 +74,10 @@ def choose(columns: Mapping[str, Any], name: str, rule: str) -> int:
     """
     mean, loss = columns[f"mean_test_{name}"], columns["mean_test_loss"]
     if np.isnan(mean).all():
-        return 0
+        raise ValueError(
+            f"no candidate has a finite mean_test_{name}, so that there is nothing to choose by: "
+            "the score is not defined on at least one fold. Use another scoring, or fewer folds."
+        )
     best = np.nanmax(mean)
     near = is_tied(mean, best)
     if rule == "one_standard_error":

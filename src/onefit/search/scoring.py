@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import check_scoring
 from sklearn.utils.metaestimators import available_if
 
@@ -30,6 +33,41 @@ def _negative_squared_error(
     targets: Targets, labels: IntArray, decisions: FloatArray
 ) -> FloatArray:
     return -np.square(decisions - targets.values[labels]).mean(axis=(1, 2))
+
+
+def _balanced_accuracy(targets: Targets, labels: IntArray, decisions: FloatArray) -> FloatArray:
+    truth = class_codes(targets.values[labels])
+    hits = class_codes(decisions) == truth
+    recalls = [hits[:, truth == code].mean(axis=1) for code in np.unique(truth)]
+    return np.mean(recalls, axis=0)
+
+
+def _area_under_roc(targets: Targets, labels: IntArray, decisions: FloatArray) -> FloatArray:
+    """Of two classes: the share of pairs in the right order, ties counting half."""
+    positive = class_codes(targets.values[labels]) == 1
+    n_positive = int(positive.sum())
+    n_pairs = n_positive * (positive.size - n_positive)
+    if n_pairs == 0:
+        warnings.warn(
+            "roc_auc is not defined on a fold whose held-out labels are all of one class; use "
+            "fewer folds or another score.",
+            UndefinedMetricWarning,
+            stacklevel=2,
+        )
+        return np.full(decisions.shape[0], np.nan)
+    ranks = rankdata(decisions[..., 0], axis=1)[:, positive].sum(axis=1)
+    return (ranks - n_positive * (n_positive + 1) / 2) / n_pairs
+
+
+def _negative_absolute_error(
+    targets: Targets, labels: IntArray, decisions: FloatArray
+) -> FloatArray:
+    return -np.abs(decisions - targets.values[labels]).mean(axis=(1, 2))
+
+
+def _negative_root_error(targets: Targets, labels: IntArray, decisions: FloatArray) -> FloatArray:
+    squares = np.square(decisions - targets.values[labels]).mean(axis=1)
+    return -np.sqrt(squares).mean(axis=1)
 
 
 def _explained(targets: Targets, labels: IntArray, decisions: FloatArray) -> FloatArray:
@@ -77,10 +115,17 @@ _UNCERTAINTY: Mapping[Any, Callable[..., FloatArray]] = {
     _explained: _explained_uncertainty,
 }
 
-#: Scores that need no scikit-learn call for each fold and candidate.
-_QUICK: Mapping[str, Quick] = {
+#: Scores that need no scikit-learn call for each fold and candidate: of classes, of targets.
+_QUICK_CLASSES: Mapping[str | None, Quick] = {
+    None: _accuracy,
     "accuracy": _accuracy,
+    "balanced_accuracy": _balanced_accuracy,
+}
+_QUICK_TARGETS: Mapping[str | None, Quick] = {
+    None: _explained,
     "neg_mean_squared_error": _negative_squared_error,
+    "neg_mean_absolute_error": _negative_absolute_error,
+    "neg_root_mean_squared_error": _negative_root_error,
 }
 
 
@@ -173,9 +218,10 @@ class FoldScorer:
         self, labels: IntArray, decisions: FloatArray, bounds: FloatArray
     ) -> FloatArray:
         """Largest error of the scores, shape (a,), from bounds on those of the decisions."""
-        if "score" not in self.quick:
+        bound = _UNCERTAINTY.get(self.quick.get("score"))
+        if bound is None:
             return np.full(decisions.shape[0], np.inf)
-        return _UNCERTAINTY[self.quick["score"]](self.targets, labels, decisions, bounds)
+        return bound(self.targets, labels, decisions, bounds)
 
     def _by_scorer(
         self, name: str, scorer: Any, labels: IntArray, decisions: FloatArray
@@ -200,16 +246,26 @@ def fold_scorer(
 ) -> FoldScorer:
     """Scorer of held-out decisions for ``scoring`` as :class:`GridSearchCV` understands it."""
     scorers = named_scorers(estimator, scoring)
-    quick: dict[str, Quick] = {}
-    if params:
-        quick = {}
-    elif is_classifier(model) and scoring in (None, "accuracy"):
-        quick = {"score": _QUICK["accuracy"]}
-    elif scoring is None:
-        quick = {"score": _explained}
-    elif isinstance(scoring, str) and scoring in _QUICK and not is_classifier(model):
-        quick = {"score": _QUICK[scoring]}
+    quick = {} if params else _quick_scores(scoring, model, targets)
     if isinstance(X, list | tuple):
         X = np.asarray(X)
     stand_in = _AnsweredClassifier if is_classifier(model) else _AnsweredRegressor
     return FoldScorer(scorers, quick, stand_in, model, targets, X, params or {})
+
+
+def _quick_scores(scoring: Any, model: ManifoldEstimator, targets: Targets) -> dict[str, Quick]:
+    """Columns of ``scoring`` that have a direct formula."""
+    known = dict(_QUICK_CLASSES if is_classifier(model) else _QUICK_TARGETS)
+    if is_classifier(model) and targets.values.shape[1] == 1:
+        known["roc_auc"] = _area_under_roc
+    if scoring is None or isinstance(scoring, str):
+        return {"score": known[scoring]} if scoring in known else {}
+    if isinstance(scoring, Mapping):
+        named = dict(scoring)
+    elif isinstance(scoring, list | tuple | set | frozenset):
+        named = {name: name for name in scoring}
+    else:
+        return {}
+    return {
+        name: known[one] for name, one in named.items() if isinstance(one, str) and one in known
+    }
