@@ -3,6 +3,7 @@
     python benchmarks/search.py plane     # 81 penalties on a3a, LapRLS and LapSVC
     python benchmarks/search.py grid      # the paper's 13,365 candidates on abalone, t = 10
     python benchmarks/search.py jobs      # one job and two, on 9 kernels of that grid
+    python benchmarks/search.py peers     # what one would take instead: time, error
     python benchmarks/search.py profile   # where the time of `plane` goes, and its peak memory
     python benchmarks/search.py report    # the table for the docs
 
@@ -22,7 +23,7 @@ import time
 import tracemalloc
 
 import numpy as np
-from common import Split, load, paper_split, save, write_table
+from common import DOCS, IMAGES, Split, load, paper_split, save, write_table
 from sklearn.base import clone
 
 from onefit import (
@@ -252,6 +253,22 @@ def one_search(n_jobs: int) -> None:
     print(time.perf_counter() - start)
 
 
+def peers() -> None:
+    """Rivals of experiments/peers.py and our search, one after the other, on the same splits."""
+    sys.path.insert(0, str(DOCS.parent))
+    from experiments import peers, protocol
+
+    runs = []
+    for repeat in range(3):
+        for name in ("splice", "a3a", "abalone"):
+            data = protocol.load(name, repeat)
+            for method, run in peers.methods(data.is_regression).items():
+                error, seconds = peers.measure(run, data, seed=repeat)
+                print(f"{name} {repeat} {method}: error {error:.4f}, {seconds:.1f} s", flush=True)
+                runs.append([name, repeat, method, error, seconds])
+    save("search_peers", {"runs": runs})
+
+
 def report() -> None:
     result = load("search_plane")
     rows = []
@@ -274,6 +291,8 @@ def report() -> None:
     write_table("search_plane", header, rows, result)
     _report_grid()
     _report_jobs()
+    _report_peers()
+    _plot_speed()
     found = load("search_profile")
     shares = [
         [
@@ -309,7 +328,66 @@ def _report_jobs() -> None:
     write_table("search_jobs", ["", "search, s"], rows, result)
 
 
-STEPS = {f.__name__: f for f in (plane, grid, jobs, profile, report)}
+def _report_peers() -> None:
+    result = load("search_peers")
+    cells: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for name, _, method, error, seconds in result["runs"]:
+        cells.setdefault((method, name), []).append((error, seconds))
+    names = list(dict.fromkeys(name for _, name in cells))
+    rows = []
+    for method in dict.fromkeys(method for method, _ in cells):
+        row = [method.replace("_", " ")]
+        for name in names:
+            found = np.array(cells.get((method, name), []))
+            row.append(
+                f"{found[:, 0].mean():.3f} in {np.median(found[:, 1]):.1f} s" if found.size else "–"
+            )
+        rows.append(row)
+    write_table("search_peers", ["method", *names], rows, result)
+
+
+def _speeds() -> dict[str, tuple[float, float]]:
+    """Times faster than refitting, and what was asked for."""
+    plane, grid = load("search_plane")["runs"], load("search_grid")
+    asked = {"LapRLS, t = 10": 80, "LapRLS, t = 20": 180, "LapSVC, t = 10": 40}
+    speeds = {}
+    for name, goal in asked.items():
+        run = plane[name]
+        rival = run["candidates"] * run["t"] * np.median(run["fit_seconds"])
+        speeds[f"a3a, 81 candidates, {name}"] = rival / np.median(run["search_seconds"]), goal
+    for run in grid["runs"].values():
+        c = run["n_components"]
+        label = "exact" if c is None else f"Nyström c = {c}"
+        rival = grid["refits"] * np.median(grid["fit_seconds"])
+        speeds[f"abalone, 13,365 candidates, {label}"] = (
+            rival / run["seconds"],
+            120 if c is None else 1000,
+        )
+    return speeds
+
+
+def _plot_speed() -> None:
+    import matplotlib.pyplot as plt
+
+    speeds = _speeds()
+    fig, ax = plt.subplots(figsize=(7.5, 2.6), layout="constrained")
+    names = list(speeds)[::-1]
+    values = [speeds[name][0] for name in names]
+    ax.barh(names, values, color="#3b6ea5", height=0.6)
+    for y, name in enumerate(names):
+        ax.text(values[y] * 1.06, y, f"{values[y]:,.0f}", va="center", fontsize=9)
+        goal = speeds[name][1]
+        ax.plot([goal, goal], [y - 0.38, y + 0.38], color="#d1495b", lw=2)
+    ax.set_xscale("log")
+    ax.set_xlim(10, 3000)
+    ax.set_xlabel("times faster than refitting (red: goal)")
+    ax.tick_params(axis="y", length=0)
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    fig.savefig(IMAGES / "search_speed.png", dpi=150)
+    plt.close(fig)
+
+
+STEPS = {f.__name__: f for f in (plane, grid, jobs, profile, peers, report)}
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["one-search"]:
