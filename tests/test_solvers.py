@@ -1,5 +1,7 @@
 """Solvers against dense systems, root finding, and the reference's minimiser."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -25,7 +27,11 @@ from onefit.solvers.labels import (
     solve_labels,
     solve_square,
 )
-from onefit.solvers.line_search import RestrictedObjective, minimize_along_line
+from onefit.solvers.line_search import (
+    RestrictedObjective,
+    minimize_along_line,
+    minimize_restricted,
+)
 from onefit.solvers.points import FoldColumn, FoldsState, FoldSystems, minimize_folds
 
 LOSSES = {
@@ -335,6 +341,28 @@ class TestLineSearch:
             assert slope == pytest.approx((value(t + 1e-6) - value(t - 1e-6)) / 2e-6, abs=1e-7)
             ahead, behind = restricted(t + 1e-8)[0], restricted(t - 1e-8)[0]
             assert curvature == pytest.approx((ahead - behind) / 2e-8, abs=1e-5)
+
+    @every_loss
+    @pytest.mark.parametrize("seed", range(20))
+    def test_minimum_of_a_restricted_objective(self, name, seed):
+        """Its slope changes sign there; a full step is kept when it nearly does at 1."""
+        loss, _ = LOSSES[name]
+        rng = np.random.default_rng(seed)
+        y = rng.choice([-1.0, 1.0], 30)
+        v = rng.uniform(0.0, 1.0, 30) * (rng.random(30) > 0.2)
+        f, d = rng.normal(size=(2, 30)) * 10.0 ** rng.uniform(-2, 2)
+        d[::7] = 0.0
+        at_zero = (v * loss.derivative(y, f)) @ d
+        linear, quadratic = -at_zero - 10.0 ** rng.uniform(-3, 2), 10.0 ** rng.uniform(-4, 2)
+        restricted = RestrictedObjective(loss, y, v, f, d, linear, quadratic)
+        t = minimize_restricted(restricted)
+        first = restricted(0.0)[0]
+        if t == 1.0:
+            assert abs(restricted(1.0)[0]) <= 1e-3 * -first
+        else:
+            assert restricted(t * (1 - 1e-7))[0] <= 1e-9 * -first
+            assert restricted(t * (1 + 1e-7))[0] >= 1e-9 * first
+        assert minimize_restricted(replace(restricted, linear=-at_zero + 1.0)) == 0.0
 
 
 class FoldsProblem:

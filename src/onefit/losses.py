@@ -23,6 +23,14 @@ class Loss(Protocol):
 
     is_quadratic: ClassVar[bool]
 
+    @property
+    def band(self) -> tuple[float, float, float] | None:
+        """Margins between which the curvature is constant, and that curvature; it is 0 elsewhere.
+
+        None for losses that are not piecewise quadratic in the margin.
+        """
+        ...
+
     def value(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Loss of predicting ``f`` for ``y``."""
         ...
@@ -41,6 +49,7 @@ class Square:
     r"""Square loss :math:`(f - y)^2`."""
 
     is_quadratic: ClassVar[bool] = True
+    band: ClassVar[None] = None
 
     def value(self, y: FloatArray, f: FloatArray) -> FloatArray:
         return np.square(f - y)
@@ -65,6 +74,10 @@ class HuberizedHinge:
     width: float = 0.01
     is_quadratic: ClassVar[bool] = False
 
+    @property
+    def band(self) -> tuple[float, float, float]:
+        return 1.0 - self.width, 1.0 + self.width, 0.5 / self.width
+
     def value(self, y: FloatArray, f: FloatArray) -> FloatArray:
         gap = 1.0 + self.width - y * f
         rounded = np.square(np.clip(gap, 0.0, 2.0 * self.width)) / (4.0 * self.width)
@@ -83,6 +96,7 @@ class SquaredHinge:
     r"""Squared hinge loss :math:`\max(0, 1 - m)^2`."""
 
     is_quadratic: ClassVar[bool] = False
+    band: ClassVar[tuple[float, float, float]] = (-np.inf, 1.0, 2.0)
 
     def value(self, y: FloatArray, f: FloatArray) -> FloatArray:
         return np.square(np.maximum(1.0 - y * f, 0.0))
@@ -99,6 +113,7 @@ class Logistic:
     r"""Logistic loss :math:`\ln(1 + e^{-m})`."""
 
     is_quadratic: ClassVar[bool] = False
+    band: ClassVar[None] = None
 
     def value(self, y: FloatArray, f: FloatArray) -> FloatArray:
         return -log_expit(y * f)

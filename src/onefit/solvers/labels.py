@@ -21,7 +21,7 @@ from onefit._typing import FloatArray
 from onefit.losses import Loss, Square
 from onefit.solvers.correction import label_response
 from onefit.solvers.intercept import optimal_intercept
-from onefit.solvers.line_search import RestrictedObjective, minimize_along_line
+from onefit.solvers.line_search import RestrictedObjective, minimize_restricted
 
 __all__ = [
     "LabelFit",
@@ -118,7 +118,7 @@ def damped_step(
     change = kernel_change + delta_b
     linear = 2.0 * float(state.beta @ kernel_change)
     quadratic = 2.0 * float(delta @ kernel_change)
-    t = minimize_along_line(
+    t = minimize_restricted(
         RestrictedObjective(loss, y, v, state.values, change, linear, quadratic)
     )
     moved = evaluate(G, y, v, loss, state.beta + t * delta, state.intercept + t * delta_b)

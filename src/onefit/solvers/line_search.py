@@ -10,7 +10,7 @@ import numpy as np
 from onefit._typing import FloatArray
 from onefit.losses import Loss
 
-__all__ = ["RestrictedObjective", "minimize_along_line"]
+__all__ = ["RestrictedObjective", "minimize_along_line", "minimize_restricted"]
 
 #: A step is accepted as it stands when the slope at its end is this small a share of the first.
 _SLOPE_RATIO = 1e-3
@@ -43,6 +43,55 @@ class RestrictedObjective:
             float(slope) + self.linear + t * self.quadratic,
             float(curvature) + self.quadratic,
         )
+
+
+def minimize_restricted(objective: RestrictedObjective) -> float:
+    """Step t > 0 at which the slope of the objective vanishes; see :func:`minimize_along_line`.
+
+    For piecewise quadratic losses the slope is piecewise linear, and its zero a matter of sorting.
+    """
+    if objective.loss.band is None:
+        return minimize_along_line(objective)
+    slope, _ = objective(0.0)
+    if slope >= 0.0:
+        return 0.0
+    times, slopes, curvatures = _pieces(objective, objective.loss.band, slope)
+    at_one = int(np.searchsorted(times, 1.0, side="right")) - 1
+    slope_at_one = slopes[at_one] + curvatures[at_one] * (1.0 - times[at_one])
+    if abs(slope_at_one) <= -_SLOPE_RATIO * slope:
+        return 1.0
+    last = int(np.searchsorted(slopes, 0.0, side="left")) - 1
+    if curvatures[last] <= 0.0:
+        # Rounding has left nothing of a curvature: the general method copes with that.
+        return minimize_along_line(objective)
+    return float(times[last] - slopes[last] / curvatures[last])
+
+
+def _pieces(
+    objective: RestrictedObjective, band: tuple[float, float, float], slope: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Where the pieces of the slope begin, the slope there, and its rate of change from there."""
+    low, high, curvature = band
+    moving = np.flatnonzero((objective.change != 0.0) & (objective.v > 0.0))
+    y, change = objective.y[moving], objective.change[moving]
+    margin, rate = y * objective.values[moving], y * change
+    at_low, at_high = (low - margin) / rate, (high - margin) / rate
+    enter, leave = np.minimum(at_low, at_high), np.maximum(at_low, at_high)
+    weight = curvature * objective.v[moving] * np.square(change)
+    inside = (enter <= 0.0) & (leave > 0.0)
+    begins = (enter > 0.0) & np.isfinite(enter)
+    ends = (leave > 0.0) & np.isfinite(leave)
+    events = np.concatenate([enter[begins], leave[ends]])
+    jumps = np.concatenate([weight[begins], -weight[ends]])
+    order = np.argsort(events)
+    times = np.concatenate([[0.0], events[order]])
+    curvatures = objective.quadratic + np.cumsum(
+        np.concatenate([[weight[inside].sum()], jumps[order]])
+    )
+    # What cancels in exact arithmetic may leave a trace below the penalty's own curvature.
+    curvatures = np.maximum(curvatures, objective.quadratic)
+    slopes = slope + np.concatenate([[0.0], np.cumsum(curvatures[:-1] * np.diff(times))])
+    return times, slopes, curvatures
 
 
 def minimize_along_line(slope_and_curvature: Callable[[float], tuple[float, float]]) -> float:

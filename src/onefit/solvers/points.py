@@ -25,7 +25,7 @@ from onefit.losses import Loss
 from onefit.solvers.correction import label_correction
 from onefit.solvers.hessian import FullHessian, solve_bordered
 from onefit.solvers.intercept import optimal_intercept
-from onefit.solvers.line_search import RestrictedObjective, minimize_along_line
+from onefit.solvers.line_search import RestrictedObjective, minimize_restricted
 
 __all__ = ["FoldColumn", "FoldSystems", "FoldsSolution", "FoldsState", "minimize_folds"]
 
@@ -328,7 +328,7 @@ def _line_searches(systems: FoldSystems, state: FoldsState, direction: FoldsStat
     ) + np.einsum("ij,ij->j", direction.kernel_values, smooth)
     lengths = np.empty(len(systems.columns))
     for j, column in enumerate(systems.columns):
-        lengths[j] = minimize_along_line(
+        lengths[j] = minimize_restricted(
             RestrictedObjective(
                 systems.loss,
                 column.y,
