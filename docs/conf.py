@@ -1,7 +1,11 @@
 """Configuration of the Sphinx documentation."""
 
 import re
+import sys
 from importlib.metadata import version as installed_version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "onefit"
 author = "The onefit developers"
@@ -28,6 +32,7 @@ myst_heading_anchors = 3
 
 autosummary_generate = True
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 # What a docstring of the public API has to have; with -W a breach fails the build.
@@ -58,7 +63,7 @@ numpydoc_validation_exclude = {
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
-    "within_subsection_order": "ExampleTitleSortKey",
+    "within_subsection_order": "gallery_order.ExampleOrder",
     "filename_pattern": r"plot_",
     "download_all_examples": False,
     "remove_config_comments": True,
@@ -68,6 +73,7 @@ sphinx_gallery_conf = {
     "doc_module": ("onefit",),
     "backreferences_dir": "generated/backreferences",
     "inspect_global_variables": False,
+    "write_computation_times": False,
     "reference_url": {"onefit": None},
 }
 
@@ -82,12 +88,27 @@ html_css_files = ["onefit.css"]
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 5,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": [], "quickstart": [], "installation": []}
+# Pages without pages below them need no navigation at the side.
+html_sidebars = {
+    page: []
+    for page in (
+        "index",
+        "quickstart",
+        "installation",
+        "mathematics",
+        "coming_from",
+        "interfaces",
+        "performance",
+        "reproduction",
+        "command_line",
+        "design",
+    )
+}
 
 
 def skip_inherited_plumbing(app, what, name, obj, skip, options):

@@ -35,7 +35,7 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
     model.fit(X, y)
     accuracy = (model.transduction_ == truth)[unlabelled].mean()
     DecisionDisplay.from_estimator(model, X, y, ax=ax, legend=ax is axes[0])
-    ax.set_title(f"{name}: {accuracy:.0%} of the unlabelled rows right")
+    ax.set_title(f"{name}: {accuracy:.0%} right")
 
 # %%
 # These parameters were set by hand. With labels that few, cross-validation has little to go by:

@@ -60,7 +60,7 @@ for name, make in makers.items():
         searched[name][draw] = (search.best_estimator_.transduction_ == truth)[y == -1].mean()
 
 # %%
-# Left of the gap is the penalty 0, that is, labels only. Bands are one standard error over the
+# Left of the gap is the penalty 0, that is, labels only. Bars are one standard error over the
 # draws. The dashed line is what the search reaches.
 
 fig, axes = plt.subplots(2, 3, figsize=(10, 6), layout="constrained", height_ratios=(1, 1.2))
