@@ -25,6 +25,7 @@ from sklearn.metrics import (
     mean_squared_error,
 )
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.neighbors import kneighbors_graph
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -603,6 +604,18 @@ class TestErrors:
         X, y, _ = moons
         with pytest.raises(TypeError, match="expected LapRLSRegressor"):
             ManifoldSearchCV(StandardScaler(), {}).fit(X, y)
+
+
+def test_a_precomputed_graph_is_one_graph(moons):
+    """Candidates that share a matrix share its factorisation, and its memory."""
+    X, y, _ = moons
+    graph = kneighbors_graph(X, 6)
+    graph = graph.maximum(graph.T)
+    grid = {key: values for key, values in GRID.items() if key != "graph_width"}
+    search = ManifoldSearchCV(LapRLSClassifier(graph=graph), grid, cv=CV).fit(X, y)
+    assert search.n_groups_ == len(grid["kernel_width"])
+    both = {**grid, "graph": [graph, 2 * graph]}
+    assert ManifoldSearchCV(LapRLSClassifier(), both, cv=CV).fit(X, y).n_groups_ == 4
 
 
 class TestQuickScores:

@@ -474,12 +474,16 @@ class CriterionAgreementDisplay:
         estimator : estimator or Pipeline
             Its parameters define the model; it need not be fitted and is not changed. The steps of
             a pipeline before the last are fitted to all rows once.
-        X, y
-            As in ``fit``.
-        cv, holdout
+        X : array-like or sparse matrix of shape (N, n_features)
+            All rows.
+        y : array-like of shape (N,) or (N, q)
+            Targets, with unlabelled rows marked.
+        cv : int, splitter or iterable of (train, test), default=5
             As in :func:`cross_val_decisions`.
         criteria : sequence of str, default=("bif", "newton")
             Approximate criteria.
+        holdout : {"labels", "points"}, default="labels"
+            As in :func:`cross_val_decisions`.
         ax : matplotlib Axes, optional
             Where to draw.
         **kwargs

@@ -74,7 +74,17 @@ class SemiSupervisedKFold:
         )
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of folds."""
+        """Number of folds.
+
+        Parameters
+        ----------
+        X, y, groups : object
+            Not used; there because scikit-learn's splitters have them.
+
+        Returns
+        -------
+        int
+        """
         return self.n_splits
 
     def split(self, X: Any, y: Any, groups: Any = None) -> Iterator[tuple[IntArray, IntArray]]:
@@ -88,6 +98,11 @@ class SemiSupervisedKFold:
             Targets, with unlabelled rows marked.
         groups : None
             Not used.
+
+        Yields
+        ------
+        train, test : arrays of int
+            Row numbers, labelled and unlabelled.
         """
         X, y = indexable(X, y)
         yield from self._split_strata(label_strata(y, self.task))
@@ -156,11 +171,36 @@ class RepeatedSemiSupervisedKFold:
         )
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of folds over all repeats."""
+        """Number of folds over all repeats.
+
+        Parameters
+        ----------
+        X, y, groups : object
+            Not used; there because scikit-learn's splitters have them.
+
+        Returns
+        -------
+        int
+        """
         return self.n_splits * self.n_repeats
 
     def split(self, X: Any, y: Any, groups: Any = None) -> Iterator[tuple[IntArray, IntArray]]:
-        """Yield (train, test) row numbers of every fold of every repeat."""
+        """Yield (train, test) row numbers of every fold of every repeat.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, n_features)
+            Only its length is used.
+        y : array-like of shape (N,) or (N, q)
+            Targets, with unlabelled rows marked.
+        groups : None
+            Not used.
+
+        Yields
+        ------
+        train, test : arrays of int
+            Row numbers, labelled and unlabelled.
+        """
         X, y = indexable(X, y)
         yield from self._split_strata(label_strata(y, self.task))
 

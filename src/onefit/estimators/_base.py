@@ -79,8 +79,9 @@ _PARAMETERS = """kernel : str or callable, default="gaussian"
     landmarks : {"uniform", "rpcholesky"}, default="uniform"
         How landmarks are chosen: uniformly, or by randomly pivoted Cholesky, which needs fewer.
     fit_intercept : bool, default=False
-        Whether f has a constant that is not penalised. Unbalanced classes want one.
-    tol : float, default=1e-8
+        Whether f has a constant that is not penalised. Unbalanced classes want one."""
+
+_SOLVER_PARAMETERS = """tol : float, default=1e-8
         Newton's method stops when a step moves no fitted value by more than this.
     max_iter : int, default=200
         Most Newton steps.
@@ -112,7 +113,14 @@ _ATTRIBUTES = """X_fit_ : array or sparse matrix of shape (c, n_features).
 def documented(cls: type[Any]) -> type[Any]:
     """Fill the common parameters and attributes into a class docstring."""
     text = cls.__doc__ or ""
-    cls.__doc__ = text.replace("{parameters}", _PARAMETERS).replace("{attributes}", _ATTRIBUTES)
+    parts = {
+        "{parameters}": _PARAMETERS,
+        "{solver_parameters}": _SOLVER_PARAMETERS,
+        "{attributes}": _ATTRIBUTES,
+    }
+    for name, part in parts.items():
+        text = text.replace(name, part)
+    cls.__doc__ = text
     return cls
 
 

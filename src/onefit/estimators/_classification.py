@@ -115,6 +115,11 @@ class _ManifoldClassifier(ClassifierMixin, ManifoldEstimator):
         ----------
         X : array-like or sparse matrix of shape (n, n_features)
             As in :meth:`decision_function`.
+
+        Returns
+        -------
+        array of shape (n,)
+            Entries of ``classes_``.
         """
         return self._predict_from_decisions(self._decisions(X))
 
@@ -155,6 +160,7 @@ class LapRLSClassifier(_ManifoldClassifier):
     class_weight : dict, "balanced" or None, default=None
         Factors of the losses by class; "balanced" weighs classes inversely to their counts among
         the labelled rows.
+    {solver_parameters}
 
     Attributes
     ----------
@@ -203,7 +209,8 @@ class LapSVC(_ManifoldClassifier):
     loss : {"huberized_hinge", "squared_hinge"}, default="huberized_hinge"
         The loss.
     hinge_width : float, default=0.01
-        h of the huberised hinge.
+        Half-width h of the band in which the huberised hinge is rounded.
+    {solver_parameters}
 
     Attributes
     ----------
@@ -301,6 +308,7 @@ class LapLogisticRegression(_ManifoldClassifier):
     class_weight : dict, "balanced" or None, default=None
         Factors of the losses by class; "balanced" weighs classes inversely to their counts among
         the labelled rows.
+    {solver_parameters}
 
     Attributes
     ----------
@@ -335,16 +343,26 @@ class LapLogisticRegression(_ManifoldClassifier):
         ----------
         X : array-like or sparse matrix of shape (n, n_features)
             As in :meth:`decision_function`.
+
+        Returns
+        -------
+        array of shape (n, n_classes)
+            One column for each entry of ``classes_``.
         """
         return np.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X: Any) -> FloatArray:
-        """Logarithms of :meth:`predict_proba`.
+        """Class probabilities on a logarithmic scale.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n, n_features)
             As in :meth:`decision_function`.
+
+        Returns
+        -------
+        array of shape (n, n_classes)
+            One column for each entry of ``classes_``.
         """
         return self._log_proba_from_decisions(self._decisions(X))
 

@@ -27,6 +27,7 @@ class LapRLSRegressor(RegressorMixin, ManifoldEstimator):
     Parameters
     ----------
     {parameters}
+    {solver_parameters}
 
     Attributes
     ----------
@@ -85,6 +86,11 @@ class LapRLSRegressor(RegressorMixin, ManifoldEstimator):
         ----------
         X : array-like or sparse matrix of shape (n, n_features)
             Rows (with a precomputed kernel: the kernel between them and all training rows).
+
+        Returns
+        -------
+        array of shape (n,) or (n, q)
+            Real values.
         """
         return self._predict_from_decisions(self._decisions(X))
 

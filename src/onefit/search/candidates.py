@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.pipeline import Pipeline
 
@@ -198,7 +198,7 @@ def group_candidates(
     for index, params in enumerate(candidates, start=first_index):
         own = {k.removeprefix(prefix): v for k, v in params.items() if k.startswith(prefix)}
         before = {k: v for k, v in params.items() if not k.startswith(prefix)}
-        model = clone(final).set_params(**own)
+        model = _varied(final, own)
         kernel, graph = model._checked_settings()
         kernel_key = (_key(before), _key(vars(kernel)), _key({"seed": model.random_state}))
         graph_key = _key(vars(graph))
@@ -212,6 +212,12 @@ def group_candidates(
         )
         for kernel_key, groups in tree.items()
     ]
+
+
+def _varied(final: ManifoldEstimator, params: Mapping[str, Any]) -> ManifoldEstimator:
+    """The estimator with other parameters; unlike ``clone`` it shares matrices among them."""
+    model: ManifoldEstimator = type(final)(**final.get_params(deep=False))
+    return model.set_params(**params)
 
 
 def _key(params: Mapping[str, Any]) -> tuple[Any, ...]:
