@@ -57,6 +57,12 @@ def methods() -> pd.DataFrame:
     return _read("methods").astype({"test": float, "seconds": float, "repeat": int})
 
 
+def selections() -> pd.DataFrame:
+    """Test errors of our default search and of plain rules, for each set and repeat."""
+    frame = _read("selection").astype({"test": float, "seconds": float, "repeat": int})
+    return frame.pivot(index=["set", "repeat"], columns="rule", values="test")
+
+
 def _read(kind: str) -> pd.DataFrame:
     rows = [
         row for path in sorted((store.RESULTS / kind).glob("*.csv")) for row in store.read(path)
@@ -79,8 +85,7 @@ def with_default(choices: pd.DataFrame, results: pd.DataFrame, t: int) -> pd.Dat
     """Test errors (set, repeat) x criterion for one t, with those of our default search."""
     part = choices[(choices.t == t) & (choices.candidates == "all")]
     table = part.pivot(index=["set", "repeat"], columns="criterion", values="test")
-    default = results[results.method == "onefit_laprls"].set_index(["set", "repeat"]).test
-    return table.assign(default=default)
+    return table.assign(default=results["default"])
 
 
 def table_1(choices: pd.DataFrame, results: pd.DataFrame, t: int) -> None:
@@ -105,6 +110,8 @@ def _cell(errors: pd.Series, exact: pd.Series) -> str:
     both = errors.notna() & exact.notna()
     if not both.any():
         return "–"
+    if both.sum() == 1:
+        return f"{errors[both].mean():.3g}"
     statistic = t_statistic((errors - exact)[both].to_numpy())
     mark = " ▲" if statistic > SIGNIFICANT else " ▽" if statistic < -SIGNIFICANT else ""
     return f"{errors[both].mean():.3g} ± {errors[both].std(ddof=1):.2g}{mark}"
@@ -158,6 +165,23 @@ def table_from(choices: pd.DataFrame) -> None:
     _write("reproduction_from", header, rows, "criteria")
 
 
+def table_selection(results: pd.DataFrame) -> None:
+    """Our default against plain single ten-fold cross-validation on the same candidates."""
+    rows = []
+    for name in _order(results):
+        scale = 1.0 if protocol.is_regression(name) else 100.0
+        mine = results.loc[name] * scale
+        cells = [f"{mine['single'].mean():.3g} ± {mine['single'].std(ddof=1):.2g}"]
+        cells += [_cell(mine[rule], mine["single"]) for rule in ("first", "default", "standard")]
+        rows.append([name, *cells, str(len(mine))])
+    ratio = results.groupby("set").mean()
+    ratio = np.exp(np.log(ratio.div(ratio["single"], axis=0)).mean())
+    cells = [f"{ratio[rule]:.3f}" for rule in ("single", "first", "default", "standard")]
+    rows.append(["geometric mean", *cells, ""])
+    header = ["set", "single t-CV", "repeated", "our default", "one standard error", "repeats"]
+    _write("selection", header, rows, "selection")
+
+
 def table_peers(results: pd.DataFrame) -> None:
     """Error and seconds of what one would take instead."""
     full = results[results.groupby(["set", "repeat"]).method.transform("nunique") > 1]
@@ -181,6 +205,25 @@ def table_peers(results: pd.DataFrame) -> None:
             rows.append([name, *cells, str(errors.dropna().shape[0])])
         header = ["set", *(METHODS[m] for m in columns), "repeats"]
         _write(f"peers_{kind}", header, rows, "methods")
+
+
+def table_nystrom() -> None:
+    """Differences between Nystrom and exact basis: all candidates, and those worth choosing."""
+    frame = pd.DataFrame(store.read(store.RESULTS / "nystrom.csv"))
+    if frame.empty:
+        return
+    frame = frame.astype({"difference": float, "error": float})
+    rows = []
+    for name in _order(frame.set_index("set")):
+        mine = frame[frame.set == name]
+        good = mine[mine.error <= 1.1 * mine.error.min() + 1e-12]
+        cells = [
+            f"{100 * part.difference.median():.2g} / {100 * part.difference.quantile(0.9):.2g}"
+            for part in (mine, good)
+        ]
+        rows.append([name, mine.components.iloc[0], *cells])
+    header = ["set", "columns", "all candidates", "those within 10 % of the best"]
+    _write("reproduction_nystrom", header, rows, "nystrom")
 
 
 def table_2() -> None:
@@ -226,14 +269,16 @@ def _write(name: str, header: Sequence[str], rows: Sequence[Sequence[str]], kind
 
 
 def main() -> None:
-    choices, results = criteria(), methods()
+    choices, results = criteria(), selections()
     for t in protocol.FOLDS:
         table_1(choices, results, t)
     table_counts(choices, results)
     table_ranks(choices)
     table_from(choices)
-    table_peers(results)
+    table_selection(results)
+    table_peers(methods())
     table_2()
+    table_nystrom()
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 from experiments.protocol import Data
+from experiments.selection import COMPONENTS, LARGE
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
@@ -30,8 +31,6 @@ from onefit import (
 )
 from onefit.kernels import median_squared_distance
 
-#: From this many training rows on, our searches use this many Nystrom columns.
-LARGE, COMPONENTS = 2000, 500
 N_FOLDS = 5
 
 Peer = Callable[[Data, int], np.ndarray]

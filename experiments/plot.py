@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from benchmarks.common import IMAGES
 from experiments import protocol
-from experiments.analyse import TITLES, criteria, methods, with_default
+from experiments.analyse import TITLES, criteria, selections, with_default
 
 #: Okabe and Ito's colours, which the colour-blind can tell apart.
 STYLES = {
@@ -91,7 +91,7 @@ def sets_figure(choices: pd.DataFrame, results: pd.DataFrame) -> None:
 
 
 def main() -> None:
-    choices, results = criteria(), methods()
+    choices, results = criteria(), selections()
     leverage_figure(choices)
     sets_figure(choices, results)
 

@@ -2,9 +2,10 @@
 
     python -m experiments.run quick               # two small sets, few candidates: a minute
     python -m experiments.run table1 --jobs 2     # all criteria: 18 sets, 30 repeats, 3 values of t
-    python -m experiments.run default --jobs 2    # our search as it comes: 18 sets, 30 repeats
+    python -m experiments.run default --jobs 2    # our search, and plain rules of choice
     python -m experiments.run peers --repeats 10  # what one would take instead: error and time
     python -m experiments.run table2              # time against naive cross-validation
+    python -m experiments.run nystrom             # the Nystrom bases against the exact ones
 
 Run it at the root of the repository, with the data (see ``load_libsvm_data``) in the folder that
 ONEFIT_DATA names, or with a network. Results go to experiments/results as CSV files, one for each
@@ -15,16 +16,17 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments import peers, protocol, store, summary, timing, unit
+from experiments import nystrom, peers, protocol, selection, store, summary, timing, unit
 from joblib import Parallel, delayed
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from threadpoolctl import threadpool_limits
 
+EXPERIMENTS = ["quick", "table1", "table2", "default", "peers", "nystrom"]
 #: A data set, a repeat, and (for methods) the name of a method.
 Unit = tuple[str, int, str]
 Rows = list[dict[str, Any]]
@@ -32,7 +34,7 @@ Rows = list[dict[str, Any]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("experiment", choices=["quick", "table1", "table2", "default", "peers"])
+    parser.add_argument("experiment", choices=EXPERIMENTS)
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     parser.add_argument("--repeats", type=int, default=protocol.REPEATS, help="default: 30")
     parser.add_argument("--sets", nargs="+", help="data sets (default: all 18)")
@@ -41,21 +43,25 @@ def main() -> None:
     names = options.sets or protocol.names()
     if options.experiment == "quick":
         quick()
+    elif options.experiment == "nystrom":
+        nystrom.run(options.results / "nystrom.csv")
     elif options.experiment == "table2":
         timing.run(names, options.results / "times.csv")
     elif options.experiment == "table1":
         wanted = [(name, r, "") for r in range(options.repeats) for name in names]
         run("criteria", wanted, _criteria, options)
+    elif options.experiment == "default":
+        wanted = [(name, r, "") for r in range(options.repeats) for name in names]
+        run("selection", wanted, _selection, options)
     else:
-        only = ["onefit_laprls"] if options.experiment == "default" else None
-        wanted = list(_methods(names, options.repeats, only))
+        wanted = list(_methods(names, options.repeats))
         run("methods", wanted, _method, options)
 
 
-def _methods(names: list[str], repeats: int, only: Sequence[str] | None) -> Iterator[Unit]:
+def _methods(names: list[str], repeats: int) -> Iterator[Unit]:
     for repeat in range(repeats):
         for name in names:
-            for method in only or peers.methods(protocol.is_regression(name)):
+            for method in peers.methods(protocol.is_regression(name)):
                 yield name, repeat, method
 
 
@@ -100,6 +106,23 @@ def _criteria(one: Unit) -> tuple[Unit, Rows, float]:
     name, repeat, _ = one
     table = unit.evaluate(name, repeat)
     return one, list(summary.rows(name, repeat, table)), table.seconds
+
+
+def _selection(one: Unit) -> tuple[Unit, Rows, float]:
+    name, repeat, _ = one
+    with threadpool_limits(1):
+        errors, seconds = selection.evaluate(name, repeat)
+    rows = [
+        {
+            "set": name,
+            "repeat": repeat,
+            "rule": rule,
+            "test": f"{error:.5g}",
+            "seconds": f"{seconds:.3g}",
+        }
+        for rule, error in errors.items()
+    ]
+    return one, rows, seconds
 
 
 def _method(one: Unit) -> tuple[Unit, Rows, float]:
