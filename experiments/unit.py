@@ -27,9 +27,10 @@ from experiments import protocol
 from threadpoolctl import threadpool_limits
 
 from onefit.assembly import build_factor
-from onefit.basis import KernelFactor, plane_basis
+from onefit.basis import plane_basis
 from onefit.criteria.exact import exact
 from onefit.criteria.influence import influence
+from onefit.factors import KernelFactor
 from onefit.folds import Fold
 from onefit.graphs import Graph
 from onefit.kernels import Kernel

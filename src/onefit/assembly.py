@@ -11,14 +11,8 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from onefit._typing import FloatArray, IntArray, Rows
-from onefit.basis import (
-    Basis,
-    KernelBasis,
-    KernelFactor,
-    factor_kernel,
-    factor_nystrom,
-    plane_basis,
-)
+from onefit.basis import Basis, KernelBasis, plane_basis
+from onefit.factors import Factor, factor_kernel, factor_nystrom, factor_nystrom_in_blocks
 from onefit.graphs import Graph, Neighbors, check_affinity, find_neighbors, heat_affinity
 from onefit.kernels import (
     Kernel,
@@ -29,6 +23,7 @@ from onefit.kernels import (
     squared_distances,
 )
 from onefit.landmarks import LANDMARK_RULES
+from onefit.memory import block_rows, blocked_bytes, default_limit, nystrom_bytes
 from onefit.validation import check_choice, check_integer, check_number
 
 __all__ = [
@@ -51,6 +46,7 @@ class KernelSettings:
     kernel_params: Mapping[str, Any] | None = None
     n_components: int | None = None
     landmarks: str = "uniform"
+    memory_limit: float | None = None
 
     def check(self) -> None:
         """Raise on parameters that make no sense whatever the data."""
@@ -72,6 +68,23 @@ class KernelSettings:
                 "n_components", self.n_components, minimum=1, hint="None means no approximation."
             )
         check_choice("landmarks", self.landmarks, LANDMARK_RULES)
+        if self.memory_limit is not None:
+            check_number("memory_limit", self.memory_limit)
+
+    def block(self, n_rows: int, n_components: int) -> int | None:
+        """Rows of a block where the features of a Nystrom basis do not fit into memory."""
+        limit = default_limit() if self.memory_limit is None else self.memory_limit
+        if nystrom_bytes(n_rows, n_components) <= limit:
+            return None
+        block = block_rows(n_rows, n_components, limit)
+        needed = blocked_bytes(block, n_components)
+        if needed > limit:
+            raise MemoryError(
+                f"memory_limit={limit:.3g} bytes (for each job) is too little for n_components="
+                f"{n_components}: even in blocks of {block} rows {needed:.3g} are needed. Raise "
+                "memory_limit, or lower n_components or n_jobs."
+            )
+        return block
 
     def resolve(self, X: Rows) -> Kernel:
         """The kernel with its width fixed by the data where it is "median"."""
@@ -175,7 +188,7 @@ def build_basis(
 
 def build_factor(
     kernel: Kernel, settings: KernelSettings, X: Rows, squared: FloatArray | None, seed: Any
-) -> KernelFactor:
+) -> Factor:
     """Exact or Nystrom factor of the kernel for all graphs; may overwrite ``squared``."""
     if settings.n_components is None:
         return factor_kernel(_kernel_matrix(kernel, X, squared))
@@ -192,10 +205,15 @@ def build_factor(
             f"kernel={kernel.name!r} is 0 between every row and itself, so that f could only be 0. "
             "Use another kernel, or other features."
         )
-    columns = kernel.columns(X, landmarks)
+    block = settings.block(n, landmarks.size)
+    carriers = landmarks if kernel.name == "precomputed" else X[landmarks]
+    columns = kernel.between(X if block is None else X[landmarks], carriers)
+    P = columns[landmarks] if block is None else columns
     if not kernel.is_always_psd:
-        check_positive_semidefinite(columns[landmarks], f"kernel={kernel.name!r}")
-    return factor_nystrom(columns, landmarks)
+        check_positive_semidefinite(P, f"kernel={kernel.name!r}")
+    if block is None:
+        return factor_nystrom(columns, landmarks)
+    return factor_nystrom_in_blocks(kernel, X, P, landmarks, block)
 
 
 def _kernel_matrix(kernel: Kernel, X: Rows, squared: FloatArray | None) -> FloatArray:

@@ -78,6 +78,9 @@ _PARAMETERS = """kernel : str or callable, default="gaussian"
         landmark rows.
     landmarks : {"uniform", "rpcholesky"}, default="uniform"
         How landmarks are chosen: uniformly, or by randomly pivoted Cholesky, which needs fewer.
+    memory_limit : float, optional
+        Bytes that the Nystrom features may take; half of the machine's memory when None. Features
+        that do not fit are computed in blocks of rows, again whenever they are wanted.
     fit_intercept : bool, default=False
         Whether f has a constant that is not penalised. Unbalanced classes want one.
     tol : float, default=1e-8
@@ -166,6 +169,7 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         laplacian_power: int = 1,
         n_components: int | None = None,
         landmarks: str = "uniform",
+        memory_limit: float | None = None,
         fit_intercept: bool = False,
         tol: float = 1e-8,
         max_iter: int = 200,
@@ -184,6 +188,7 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         self.laplacian_power = laplacian_power
         self.n_components = n_components
         self.landmarks = landmarks
+        self.memory_limit = memory_limit
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter
@@ -318,6 +323,7 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
             self.kernel_params,
             self.n_components,
             self.landmarks,
+            self.memory_limit,
         )
         graph = GraphSettings(
             self.graph,

@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from onefit.assembly import build_factor
-from onefit.basis import KernelFactor, PlaneBasis, plane_basis
+from onefit.basis import PlaneBasis, plane_basis
+from onefit.factors import Factor
 from onefit.graphs import Graph
 from onefit.search.candidates import Candidate, GraphGroup, KernelGroup
 from onefit.search.geometry import Geometry
@@ -38,7 +39,7 @@ def evaluate_group(
 
 
 def _evaluate_graph(
-    task: Task, geometry: Geometry, factor: KernelFactor, group: GraphGroup
+    task: Task, geometry: Geometry, factor: Factor, group: GraphGroup
 ) -> list[CandidateResult]:
     start = time.perf_counter()
     graph, _ = group.settings.build(geometry.X, geometry.neighbors)

@@ -18,7 +18,8 @@ import numpy as np
 
 from onefit._threads import blas_threads
 from onefit._typing import FloatArray
-from onefit.basis import KernelFactor, PlaneBasis, plane_basis
+from onefit.basis import PlaneBasis, plane_basis
+from onefit.factors import Factor
 from onefit.folds import Fold
 from onefit.graphs import Graph
 from onefit.problem import Problem
@@ -33,7 +34,7 @@ __all__ = ["held_out_points", "newton_values", "point_problems"]
 
 
 def point_problems(
-    task: Task, factor: KernelFactor, graph: Graph, fold: Fold, candidates: Iterable[Candidate]
+    task: Task, factor: Factor, graph: Graph, fold: Fold, candidates: Iterable[Candidate]
 ) -> Iterator[tuple[list[Candidate], Problem]]:
     """The fold's problem for every ratio of penalties, with the candidates of that ratio."""
     part = graph.only(fold.kept_rows)

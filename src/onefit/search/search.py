@@ -34,7 +34,7 @@ from onefit.search.candidates import (
 from onefit.search.checkpoint import Checkpoint, fingerprint
 from onefit.search.evaluate import evaluate_group
 from onefit.search.geometry import Geometry, geometry_of, preprocess
-from onefit.search.memory import fit_to_memory
+from onefit.search.memory import fit_to_memory, memory_plan
 from onefit.search.progress import progress_bar
 from onefit.search.results import choose, cv_results
 from onefit.search.scoring import fold_scorer, named_scorers
@@ -97,7 +97,8 @@ class ManifoldSearchCV(GridSearchCV):
         File that keeps finished groups; a search started again with it goes on where it was.
     memory_limit : float, optional
         Bytes that bases may take; half of the machine's memory when None. An exact basis that
-        does not fit is replaced by the largest Nystrom basis that does, with a warning.
+        does not fit is replaced by the largest Nystrom basis that does, with a warning. Nystrom
+        features that do not fit are computed in blocks of rows; ``verbose`` says so beforehand.
     criterion_params : dict, optional
         Options of the criterion.
     random_state : int, RandomState instance or None, default=None
@@ -306,7 +307,10 @@ class ManifoldSearchCV(GridSearchCV):
         """Evaluate what is not on disk yet; results of these candidates in order."""
         n_jobs = effective_n_jobs(self.n_jobs)
         groups = group_candidates(self.estimator, candidates, first_index)
-        groups = fit_to_memory(groups, task.targets.labelled.size, self.memory_limit, n_jobs)
+        n_rows = task.targets.labelled.size
+        groups = fit_to_memory(groups, n_rows, self.memory_limit, n_jobs)
+        if self.verbose and first_index == 0:
+            print(*memory_plan(groups, n_rows), sep="\n", flush=True)
         self.n_groups_ += sum(len(group.graphs) for group in groups)
         label = f"{first_index}:"
         stored = {} if store is None else store.finished()
@@ -375,6 +379,9 @@ class ManifoldSearchCV(GridSearchCV):
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> None:
         start = time.perf_counter()
         self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_)
+        if self.memory_limit is not None:
+            final = split_pipeline(self.best_estimator_)[1]
+            final.set_params(memory_limit=self.memory_limit)
         fit_params = {}
         if sample_weight is not None:
             prefix = split_pipeline(self.estimator)[2]
