@@ -135,6 +135,18 @@ class TestEstimators:
         for other in fits[1:]:
             assert_allclose(other, fits[0], atol=1e-6)
 
+    @pytest.mark.parametrize("landmarks", ["uniform", "kmeans++", "rpcholesky"])
+    def test_labelled_landmarks_are_exact_without_a_manifold_penalty(self, landmarks):
+        params = {"kernel_width": 0.05, "manifold_penalty": 0.0}
+        exact = LapRLSClassifier(**params).fit(X, Y)
+        model = LapRLSClassifier(n_components=100, landmarks=landmarks, random_state=0, **params)
+        assert_allclose(model.fit(X, Y).decision_function(X), exact.decision_function(X), atol=1e-8)
+
+    def test_kmeans_needs_rows(self):
+        model = LapRLSClassifier(kernel="precomputed", n_components=5, landmarks="kmeans++")
+        with pytest.raises(ValueError, match="no coordinates"):
+            model.fit(np.eye(N), Y)
+
     def test_a_limit_must_be_a_number(self):
         with pytest.raises(ValueError, match="memory_limit"):
             LapRLSClassifier(memory_limit=-1.0).fit(X, Y)

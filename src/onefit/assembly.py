@@ -22,7 +22,7 @@ from onefit.kernels import (
     median_squared_distance,
     squared_distances,
 )
-from onefit.landmarks import LANDMARK_RULES
+from onefit.landmarks import LANDMARK_RULES, choose_landmarks
 from onefit.memory import block_rows, blocked_bytes, default_limit, nystrom_bytes
 from onefit.validation import check_choice, check_integer, check_number
 
@@ -68,6 +68,11 @@ class KernelSettings:
                 "n_components", self.n_components, minimum=1, hint="None means no approximation."
             )
         check_choice("landmarks", self.landmarks, LANDMARK_RULES)
+        if self.landmarks == "kmeans++" and self.kernel == "precomputed":
+            raise ValueError(
+                "landmarks='kmeans++' with kernel='precomputed', where rows have no coordinates; "
+                "expected 'uniform' or 'rpcholesky'."
+            )
         if self.memory_limit is not None:
             check_number("memory_limit", self.memory_limit)
 
@@ -182,12 +187,17 @@ def build_basis(
     """Exact basis for a single fit, or Nystrom basis; may overwrite ``squared``."""
     if settings.n_components is None:
         return KernelBasis(_kernel_matrix(kernel, X, squared), graph.laplacian, labelled)
-    factor = build_factor(kernel, settings, X, squared, seed)
+    factor = build_factor(kernel, settings, X, squared, labelled, seed)
     return plane_basis(factor, graph.laplacian, labelled)
 
 
 def build_factor(
-    kernel: Kernel, settings: KernelSettings, X: Rows, squared: FloatArray | None, seed: Any
+    kernel: Kernel,
+    settings: KernelSettings,
+    X: Rows,
+    squared: FloatArray | None,
+    labelled: IntArray,
+    seed: Any,
 ) -> Factor:
     """Exact or Nystrom factor of the kernel for all graphs; may overwrite ``squared``."""
     if settings.n_components is None:
@@ -198,8 +208,10 @@ def build_factor(
             f"n_components={settings.n_components} is more than the {n} rows; expected at most "
             f"{n}. n_components=None is the exact basis."
         )
-    choose = LANDMARK_RULES[settings.landmarks]
-    landmarks = choose(kernel, X, settings.n_components, check_random_state(seed))
+    rng = check_random_state(seed)
+    landmarks = choose_landmarks(
+        settings.landmarks, kernel, X, settings.n_components, labelled, rng
+    )
     if not landmarks.size:
         raise ValueError(
             f"kernel={kernel.name!r} is 0 between every row and itself, so that f could only be 0. "

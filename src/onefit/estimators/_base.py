@@ -76,8 +76,10 @@ _PARAMETERS = """kernel : str or callable, default="gaussian"
     n_components : int or None, default=None
         None: the exact solution. A number: Nystrom approximation of the kernel with that many
         landmark rows.
-    landmarks : {"uniform", "rpcholesky"}, default="uniform"
-        How landmarks are chosen: uniformly, or by randomly pivoted Cholesky, which needs fewer.
+    landmarks : {"uniform", "kmeans++", "rpcholesky"}, default="uniform"
+        How landmarks are chosen: uniformly, far from each other as k-means++ does, or by randomly
+        pivoted Cholesky, which needs fewer. Up to half of them are labelled rows: all of these, if
+        there are not more.
     memory_limit : float, optional
         Bytes that the Nystrom features may take; half of the machine's memory when None. Features
         that do not fit are computed in blocks of rows, again whenever they are wanted.

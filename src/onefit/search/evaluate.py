@@ -27,7 +27,8 @@ def evaluate_group(
     start = time.perf_counter()
     kernel = group.settings.resolve(geometry.X)
     squared = None if geometry.squared is None else geometry.squared.copy()
-    factor = build_factor(kernel, group.settings, geometry.X, squared, group.seed)
+    labelled = np.flatnonzero(task.targets.labelled)
+    factor = build_factor(kernel, group.settings, geometry.X, squared, labelled, group.seed)
     shared = (time.perf_counter() - start) / group.n_candidates
     results = []
     for graph in group.graphs:
