@@ -191,7 +191,7 @@ def _evaluate_plane(
     test_features: np.ndarray,
     group: GraphGroup,
 ) -> None:
-    graph, _ = group.settings.build(geometry.X, geometry.neighbors)
+    graph, _ = group.settings.build(geometry.X, geometry.neighbors_for(group.settings))
     basis = plane_basis(factor, graph.laplacian, np.flatnonzero(unit.task.targets.labelled))
     unit.memory.clear()
     plane = _Plane.empty(unit, group.candidates)

@@ -11,9 +11,10 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from onefit._typing import FloatArray, IntArray, Rows
+from onefit.anchors import AnchorGraph, AnyGraph, anchor_weights, nearest_anchors
 from onefit.basis import Basis, KernelBasis, plane_basis
 from onefit.factors import Factor, factor_kernel, factor_nystrom, factor_nystrom_in_blocks
-from onefit.graphs import Graph, Neighbors, check_affinity, find_neighbors, heat_affinity
+from onefit.graphs import Graph, check_affinity, heat_affinity
 from onefit.kernels import (
     Kernel,
     check_positive_semidefinite,
@@ -24,6 +25,7 @@ from onefit.kernels import (
 )
 from onefit.landmarks import LANDMARK_RULES, choose_landmarks
 from onefit.memory import block_rows, blocked_bytes, default_limit, nystrom_bytes
+from onefit.neighbors import NEIGHBOR_METHODS, Neighbors, find_neighbors
 from onefit.validation import check_choice, check_integer, check_number
 
 __all__ = [
@@ -110,39 +112,65 @@ class GraphSettings:
     graph_weights: str = "heat"
     laplacian: str = "unnormalized"
     laplacian_power: int = 1
+    neighbors: str = "auto"
+    n_anchors: int = 500
 
     def check(self) -> None:
         """Raise on parameters that make no sense whatever the data."""
         is_matrix = sp.issparse(self.graph) or hasattr(self.graph, "__array__")
-        if not (is_matrix or callable(self.graph) or self.graph == "knn"):
+        if not (is_matrix or callable(self.graph) or self.graph in ("knn", "anchor")):
             raise ValueError(
-                f"graph={self.graph!r}; expected 'knn', a sparse or dense affinity matrix of shape "
-                "(N, N), or a function of X that returns one."
+                f"graph={self.graph!r}; expected 'knn', 'anchor', a sparse or dense affinity "
+                "matrix of shape (N, N), or a function of X that returns one."
             )
         check_integer("n_neighbors", self.n_neighbors, minimum=1)
         check_number("graph_width", self.graph_width, words=("median",))
         check_choice("graph_weights", self.graph_weights, ("heat", "binary"))
         check_choice("laplacian", self.laplacian, ("unnormalized", "normalized"))
         check_integer("laplacian_power", self.laplacian_power, minimum=1)
+        check_choice("neighbors", self.neighbors, NEIGHBOR_METHODS)
+        check_integer("n_anchors", self.n_anchors, minimum=1)
+        if isinstance(self.graph, str) and self.graph == "anchor" and self.laplacian_power > 1:
+            raise ValueError(
+                f"graph='anchor' with laplacian_power={self.laplacian_power}; expected 1. Powers "
+                "need graph='knn' or a precomputed graph."
+            )
 
-    def resolve(self, X: Rows, squared: FloatArray | None) -> tuple[Graph, float | None]:
-        """The graph on the rows of ``X``, and sigma_w where there is one.
+    @property
+    def search(self) -> tuple[str, int] | None:
+        """What neighbours depend on besides their number; None if none are needed."""
+        if not isinstance(self.graph, str):
+            return None
+        return ("anchor", self.n_anchors) if self.graph == "anchor" else (self.neighbors, 0)
+
+    def find(self, X: Rows, k: int, squared: FloatArray | None, seed: Any) -> Neighbors | None:
+        """The ``k`` nearest rows or anchors of every row; None if the graph needs none.
 
         ``squared`` are the squared distances between the rows, where they are at hand.
         """
-        neighbors = None
-        if isinstance(self.graph, str):
-            neighbors = find_neighbors(X, self.n_neighbors, squared=squared)
-        return self.build(X, neighbors)
+        if self.search is None:
+            return None
+        if self.graph == "anchor":
+            return nearest_anchors(X, self.n_anchors, k, check_random_state(seed))
+        return find_neighbors(X, k, squared=squared, method=self.neighbors)
 
-    def build(self, X: Rows, neighbors: Neighbors | None) -> tuple[Graph, float | None]:
-        """As :meth:`resolve`, from at least as many neighbours as are needed."""
+    def build(self, X: Rows, neighbors: Neighbors | None) -> tuple[AnyGraph, float | None]:
+        """The graph on the rows of ``X`` from at least as many neighbours as are needed.
+
+        The second value is sigma_w, where there is one.
+        """
         normalized = self.laplacian == "normalized"
         if neighbors is None:
             affinity = self.graph(X) if callable(self.graph) else self.graph
             W = check_affinity(affinity, X.shape[0])
             return Graph(W, normalized, self.laplacian_power), None
         nearest = neighbors.first(self.n_neighbors)
+        if self.graph == "anchor":
+            A, sigma_w = anchor_weights(
+                nearest, self.n_anchors, self.graph_width, weights=self.graph_weights
+            )
+            used = sigma_w if self.graph_weights == "heat" else None
+            return AnchorGraph(A, np.asarray(A.sum(axis=0), dtype=np.float64), normalized), used
         W, sigma_w = heat_affinity(nearest, self.graph_width, weights=self.graph_weights)
         used = sigma_w if self.graph_weights == "heat" else None
         return Graph(W, normalized, self.laplacian_power), used
@@ -180,7 +208,7 @@ def build_basis(
     settings: KernelSettings,
     X: Rows,
     squared: FloatArray | None,
-    graph: Graph,
+    graph: AnyGraph,
     labelled: IntArray,
     seed: Any,
 ) -> Basis:
@@ -188,7 +216,7 @@ def build_basis(
     if settings.n_components is None:
         return KernelBasis(_kernel_matrix(kernel, X, squared), graph.laplacian, labelled)
     factor = build_factor(kernel, settings, X, squared, labelled, seed)
-    return plane_basis(factor, graph.laplacian, labelled)
+    return plane_basis(factor, graph.operator, labelled)
 
 
 def build_factor(

@@ -32,6 +32,7 @@ import numpy as np
 import scipy.linalg as sl
 
 from onefit._typing import FloatArray, IntArray, Sparse
+from onefit.anchors import Operator
 from onefit.factors import Factor
 
 __all__ = [
@@ -68,7 +69,7 @@ class Basis(Protocol):
     """A space of functions on the rows; see the module's description."""
 
     @property
-    def laplacian(self) -> Sparse:
+    def laplacian(self) -> Operator:
         """L of the graph on the rows."""
         ...
 
@@ -291,7 +292,7 @@ class PlaneBasis:
     reflectors: tuple[FloatArray, FloatArray]
     diagonal: FloatArray
     off_diagonal: FloatArray
-    laplacian: Sparse
+    laplacian: Operator
     labelled: IntArray
 
     @property
@@ -385,7 +386,7 @@ class _DeformedPlane:
         return self.basis.rotate(solution, back=True)
 
 
-def plane_basis(factor: Factor, laplacian: Sparse, labelled: IntArray) -> PlaneBasis:
+def plane_basis(factor: Factor, laplacian: Operator, labelled: IntArray) -> PlaneBasis:
     """Reduce the quadratic form of the Laplacian on these features to tridiagonal form."""
     M = factor.quadratic_form(laplacian)
     d = M.shape[0]

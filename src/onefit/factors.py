@@ -19,7 +19,8 @@ import scipy.linalg as sl
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from sklearn.utils import gen_batches
 
-from onefit._typing import FloatArray, IntArray, Rows, Sparse
+from onefit._typing import FloatArray, IntArray, Rows
+from onefit.anchors import AnchorLaplacian, Operator
 from onefit.kernels import Kernel, drop_negligible
 
 __all__ = [
@@ -67,8 +68,8 @@ class Factor(Protocol):
         """Squared norms of the rows of B, that is, k(x, x) as the factor sees it."""
         ...
 
-    def quadratic_form(self, S: Sparse) -> FloatArray:
-        """B'SB of a symmetric sparse matrix."""
+    def quadratic_form(self, S: Operator) -> FloatArray:
+        """B'SB of a symmetric sparse matrix, or of the Laplacian of an anchor graph."""
         ...
 
 
@@ -108,7 +109,7 @@ class KernelFactor:
     def squared_norms(self) -> FloatArray:
         return np.einsum("ij,ij->i", self.features, self.features)
 
-    def quadratic_form(self, S: Sparse) -> FloatArray:
+    def quadratic_form(self, S: Operator) -> FloatArray:
         return self.features.T @ drop_negligible(S @ self.features)
 
 
@@ -175,8 +176,10 @@ class BlockFactor:
     def squared_norms(self) -> FloatArray:
         return np.concatenate([np.einsum("ij,ij->i", B, B) for _, B in self._blocks()])
 
-    def quadratic_form(self, S: Sparse) -> FloatArray:
+    def quadratic_form(self, S: Operator) -> FloatArray:
         """Equation (11): blocks of rows that are near each other in the graph, one by one."""
+        if isinstance(S, AnchorLaplacian):
+            return S.quadratic_form(self._blocks())
         order = reverse_cuthill_mckee(S, symmetric_mode=True)
         total = np.zeros((self.landmarks.size, self.landmarks.size))
         for batch in gen_batches(self.n_rows, self.block):

@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from onefit._typing import BoolArray, FloatArray, Rows
+from onefit.anchors import AnyGraph
 from onefit.assembly import (
     GraphSettings,
     KernelSettings,
@@ -26,7 +27,6 @@ from onefit.assembly import (
     shared_distances,
 )
 from onefit.basis import Basis
-from onefit.graphs import Graph
 from onefit.kernels import Kernel
 from onefit.losses import Loss
 from onefit.problem import Fit, Problem
@@ -64,15 +64,23 @@ _PARAMETERS = """kernel : str or callable, default="gaussian"
         equal rows left out.
     kernel_params : dict, optional
         Keyword arguments of kernels other than ``"gaussian"`` and ``"precomputed"``.
-    graph : "knn", sparse or dense matrix of shape (N, N) or callable, default="knn"
-        The graph: symmetric k nearest neighbours, a precomputed symmetric non-negative affinity
-        on the rows of X, or a function of X that returns one.
+    graph : "knn", "anchor", matrix of shape (N, N) or callable, default="knn"
+        The graph: symmetric k nearest neighbours; every row tied to its k nearest of ``n_anchors``
+        anchor rows, which needs no search for neighbours; a precomputed symmetric non-negative
+        affinity on the rows of X, sparse or dense; or a function of X that returns one.
     graph_weights : {"heat", "binary"}, default="heat"
         Weights of the kNN edges: exp(-||x - x'||^2 / (2 graph_width)), or 1.
     laplacian : {"unnormalized", "normalized"}, default="unnormalized"
         D - W, or I - D^-1/2 W D^-1/2.
     laplacian_power : int, default=1
         The penalty is f' L^p f.
+    neighbors : {"auto", "sklearn", "flat", "ivf", "hnsw"}, default="auto"
+        How neighbours are searched: by scikit-learn, or with faiss (``onefit[ann]``) exactly, by
+        inverted lists or by a navigable graph (HNSW; with several threads not quite repeatable).
+        "auto" is scikit-learn up to 50,000 rows, for up to 10 columns, for sparse rows and where
+        faiss is not installed; else inverted lists, or HNSW where these find too few neighbours.
+    n_anchors : int, default=500
+        Anchors of an anchor graph.
     n_components : int or None, default=None
         None: the exact solution. A number: Nystrom approximation of the kernel with that many
         landmark rows.
@@ -105,7 +113,10 @@ _ATTRIBUTES = """X_fit_ : array or sparse matrix of shape (c, n_features).
     kernel_width_, graph_width_ : float or None
         Widths used.
     graph_ : sparse array of shape (N, N)
-        Affinity of the graph.
+        Affinity of the graph; of an anchor graph the weights of shape (N, n_anchors).
+    neighbors_method_ : str or None
+        How neighbours were found: a name of ``neighbors``; "matrix", from the distances of an
+        exact kernel; "anchor"; None for a precomputed graph.
     n_iter_ : int
         Newton steps, over all outputs.
     n_features_in_ : int
@@ -169,6 +180,8 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         graph_weights: str = "heat",
         laplacian: str = "unnormalized",
         laplacian_power: int = 1,
+        neighbors: str = "auto",
+        n_anchors: int = 500,
         n_components: int | None = None,
         landmarks: str = "uniform",
         memory_limit: float | None = None,
@@ -188,6 +201,8 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         self.graph_weights = graph_weights
         self.laplacian = laplacian
         self.laplacian_power = laplacian_power
+        self.neighbors = neighbors
+        self.n_anchors = n_anchors
         self.n_components = n_components
         self.landmarks = landmarks
         self.memory_limit = memory_limit
@@ -236,13 +251,15 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
             graph_settings = replace(
                 graph_settings, n_neighbors=min(graph_settings.n_neighbors, most)
             )
-        graph, sigma_w = graph_settings.resolve(X, squared)
+        neighbors = graph_settings.find(X, graph_settings.n_neighbors, squared, self.random_state)
+        graph, sigma_w = graph_settings.build(X, neighbors)
+        self.neighbors_method_ = None if neighbors is None else neighbors.method
         basis = build_basis(kernel, kernel_settings, X, squared, graph, labelled, self.random_state)
         problem = self._pose_problem(basis, graph, targets, sample)
         return Assembled(problem, targets, X, kernel, sigma_w)
 
     def _pose_problem(
-        self, basis: Basis, graph: Graph, targets: Targets, sample: FloatArray
+        self, basis: Basis, graph: AnyGraph, targets: Targets, sample: FloatArray
     ) -> Problem:
         """The objective of this estimator in a given basis.
 
@@ -334,6 +351,8 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
             self.graph_weights,
             self.laplacian,
             self.laplacian_power,
+            self.neighbors,
+            self.n_anchors,
         )
         kernel.check()
         graph.check()
@@ -352,7 +371,7 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         self.intercept_ = fit.labels.intercept
         self.kernel_width_ = assembled.kernel.width if self.kernel == "gaussian" else None
         self.graph_width_ = assembled.graph_width
-        self.graph_ = assembled.problem.graph.affinity
+        self.graph_ = assembled.problem.graph.stored
         self.n_iter_ = fit.labels.n_steps
         self._kernel = assembled.kernel
         return assembled, fit

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from onefit.anchors import AnyGraph
 from onefit.assembly import build_factor
 from onefit.basis import PlaneBasis, plane_basis
 from onefit.factors import Factor
-from onefit.graphs import Graph
 from onefit.search.candidates import Candidate, GraphGroup, KernelGroup
 from onefit.search.geometry import Geometry
 from onefit.search.held_out import held_out
@@ -43,9 +43,9 @@ def _evaluate_graph(
     task: Task, geometry: Geometry, factor: Factor, group: GraphGroup
 ) -> list[CandidateResult]:
     start = time.perf_counter()
-    graph, _ = group.settings.build(geometry.X, geometry.neighbors)
+    graph, _ = group.settings.build(geometry.X, geometry.neighbors_for(group.settings))
     labelled = np.flatnonzero(task.targets.labelled)
-    basis = plane_basis(factor, graph.laplacian, labelled)
+    basis = plane_basis(factor, graph.operator, labelled)
     results = {c.index: CandidateResult(c.index) for c in group.candidates}
     score_seconds = 0.0
     for part in held_out(task, basis, graph, group.candidates):
@@ -64,7 +64,7 @@ def _evaluate_graph(
 def _refine(
     task: Task,
     basis: PlaneBasis,
-    graph: Graph,
+    graph: AnyGraph,
     candidates: Sequence[Candidate],
     results: dict[int, CandidateResult],
 ) -> None:
