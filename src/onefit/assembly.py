@@ -46,7 +46,7 @@ class KernelSettings:
     kernel: str | Callable[..., Any] = "gaussian"
     kernel_width: float | Literal["median"] = "median"
     kernel_params: Mapping[str, Any] | None = None
-    n_components: int | None = None
+    n_components: int | Literal["auto"] | None = None
     landmarks: str = "uniform"
     memory_limit: float | None = None
 
@@ -65,7 +65,9 @@ class KernelSettings:
                 "none; expected None. The width of the Gaussian kernel is kernel_width; "
                 "kernel='rbf' takes gamma."
             )
-        if self.n_components is not None:
+        if isinstance(self.n_components, str):
+            check_choice("n_components", self.n_components, ("auto",), hint="Or a number, or None.")
+        elif self.n_components is not None:
             check_integer(
                 "n_components", self.n_components, minimum=1, hint="None means no approximation."
             )
@@ -231,6 +233,11 @@ def build_factor(
     if settings.n_components is None:
         return factor_kernel(_kernel_matrix(kernel, X, squared))
     n = X.shape[0]
+    if isinstance(settings.n_components, str):
+        raise TypeError(
+            f"n_components={settings.n_components!r} must have become a number before the factor "
+            "is built; expected an int. Use grow_components."
+        )
     if settings.n_components > n:
         raise ValueError(
             f"n_components={settings.n_components} is more than the {n} rows; expected at most "

@@ -12,25 +12,25 @@ from onefit.validation import check_integer, check_number
 
 __all__ = ["make_noisy_manifold"]
 
-#: Windings of the sheet, and its height in units of its radius.
-_TURNS = 1.5
-_HEIGHT = 2.0
+#: Windings of the sheet, whose outer radius and height are 1.
+_TURNS = 4.0
 
 
 def make_noisy_manifold(
     n_samples: int = 1000,
     n_features: int = 20,
     *,
-    noise: float = 0.05,
+    noise: float = 0.02,
     random_state: Any = None,
 ) -> tuple[FloatArray, FloatArray]:
     r"""A rolled-up sheet in many dimensions, with noise in all of them and a smooth target.
 
-    With u and v uniform on [0, 1] and :math:`\varphi = 2\pi\,(0.5 + 1.5 u)`,
+    With v uniform on [0, 1], the radius :math:`\rho = \sqrt u` for u uniform on [0, 1], so that the
+    rows are spread nearly evenly, and the angle :math:`\varphi = 8 \pi \rho`,
 
-    .. math:: x = Q\, \bigl(\tfrac{\varphi}{4\pi}\cos\varphi,\, \tfrac{\varphi}{4\pi}\sin\varphi,\,
-              2 v\bigr) + \text{noise} \cdot \varepsilon,
-              \qquad y = \sin(3 \pi u) + \cos(2 \pi v),
+    .. math:: x = Q\, (\rho \cos\varphi,\, \rho \sin\varphi,\, v)
+              + \text{noise} \cdot \varepsilon,
+              \qquad y = \sin(4 \pi u) + \cos(\pi v),
 
     where the columns of Q are orthonormal and :math:`\varepsilon` is standard normal divided by
     the square root of the number of columns, so that ``noise`` is the distance from the sheet.
@@ -42,7 +42,7 @@ def make_noisy_manifold(
         Rows.
     n_features : int, default=20
         Columns, at least 3.
-    noise : float, default=0.05
+    noise : float, default=0.02
         Typical distance of the rows from the sheet.
     random_state : int, RandomState instance or None, default=None
         Seed.
@@ -66,10 +66,10 @@ def make_noisy_manifold(
     check_number("noise", noise, zero_allowed=True)
     rng = check_random_state(random_state)
     u, v = rng.uniform(size=(2, n_samples))
-    angle = 2.0 * np.pi * (0.5 + _TURNS * u)
-    radius = angle / (4.0 * np.pi)
-    sheet = np.column_stack([radius * np.cos(angle), radius * np.sin(angle), _HEIGHT * v])
+    radius = np.sqrt(u)
+    angle = 2.0 * np.pi * _TURNS * radius
+    sheet = np.column_stack([radius * np.cos(angle), radius * np.sin(angle), v])
     frame = np.linalg.qr(rng.normal(size=(n_features, 3)))[0]
     X = sheet @ frame.T
     X += (noise / np.sqrt(n_features)) * rng.normal(size=X.shape)
-    return X, np.sin(3.0 * np.pi * u) + np.cos(2.0 * np.pi * v)
+    return X, np.sin(4.0 * np.pi * u) + np.cos(np.pi * v)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -27,11 +28,14 @@ from onefit.assembly import (
     shared_distances,
 )
 from onefit.basis import Basis
+from onefit.components import grow_components
+from onefit.criteria.exact import exact
+from onefit.folds import SemiSupervisedKFold, check_folds
 from onefit.kernels import Kernel
 from onefit.losses import Loss
 from onefit.problem import Fit, Problem
 from onefit.solvers.convergence import warn_not_converged
-from onefit.targets import LabelWeights, Targets, check_sample_weight
+from onefit.targets import UNLABELED, LabelWeights, Targets, check_sample_weight
 from onefit.validation import (
     check_boolean,
     check_integer,
@@ -45,6 +49,10 @@ __all__ = ["Assembled", "ManifoldEstimator", "documented"]
 
 #: Entries of a block of the kernel matrix between new and training rows.
 _PREDICT_BLOCK = 2**24
+#: Folds on which n_components="auto" is decided.
+_GROWTH_FOLDS = 5
+#: What prediction does not need, and grows with the number of training rows.
+_OF_TRAINING = ("graph_", "transduction_")
 
 _PARAMETERS = """kernel : str or callable, default="gaussian"
         ``"gaussian"`` is exp(-||x - x'||^2 / (2 kernel_width)). ``"precomputed"``: X is the kernel
@@ -81,9 +89,10 @@ _PARAMETERS = """kernel : str or callable, default="gaussian"
         faiss is not installed; else inverted lists, or HNSW where these find too few neighbours.
     n_anchors : int, default=500
         Anchors of an anchor graph.
-    n_components : int or None, default=None
+    n_components : int, "auto" or None, default=None
         None: the exact solution. A number: Nystrom approximation of the kernel with that many
-        landmark rows.
+        landmark rows. "auto" doubles their number until the decisions on held-out labels change
+        by no more than 1 %.
     landmarks : {"uniform", "kmeans++", "rpcholesky"}, default="uniform"
         How landmarks are chosen: uniformly, far from each other as k-means++ does, or by randomly
         pivoted Cholesky, which needs fewer. Up to half of them are labelled rows: all of these, if
@@ -117,6 +126,8 @@ _ATTRIBUTES = """X_fit_ : array or sparse matrix of shape (c, n_features).
     neighbors_method_ : str or None
         How neighbours were found: a name of ``neighbors``; "matrix", from the distances of an
         exact kernel; "anchor"; None for a precomputed graph.
+    n_components_ : int or None
+        Landmarks asked for; with "auto", the number at which held-out decisions had settled.
     n_iter_ : int
         Newton steps, over all outputs.
     n_features_in_ : int
@@ -182,7 +193,7 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         laplacian_power: int = 1,
         neighbors: str = "auto",
         n_anchors: int = 500,
-        n_components: int | None = None,
+        n_components: int | Literal["auto"] | None = None,
         landmarks: str = "uniform",
         memory_limit: float | None = None,
         fit_intercept: bool = False,
@@ -254,8 +265,17 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         neighbors = graph_settings.find(X, graph_settings.n_neighbors, squared, self.random_state)
         graph, sigma_w = graph_settings.build(X, neighbors)
         self.neighbors_method_ = None if neighbors is None else neighbors.method
-        basis = build_basis(kernel, kernel_settings, X, squared, graph, labelled, self.random_state)
-        problem = self._pose_problem(basis, graph, targets, sample)
+
+        def problem_of(c: int | None) -> Problem:
+            settings = replace(kernel_settings, n_components=c)
+            basis = build_basis(kernel, settings, X, squared, graph, labelled, self.random_state)
+            return self._pose_problem(basis, graph, targets, sample)
+
+        self.n_components_: int | None
+        if isinstance(self.n_components, str):
+            self.n_components_, problem = _settled(problem_of, targets)
+        else:
+            self.n_components_, problem = self.n_components, problem_of(self.n_components)
         return Assembled(problem, targets, X, kernel, sigma_w)
 
     def _pose_problem(
@@ -376,6 +396,20 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         self._kernel = assembled.kernel
         return assembled, fit
 
+    def compact(self) -> Self:
+        """A copy that predicts the same and holds landmarks and weights only.
+
+        Graph and predictions on the training rows are left out, so that the size of the copy does
+        not depend on their number; ``n_components`` bounds it.
+        """
+        check_is_fitted(self)
+        small = copy.copy(self)
+        for name in _OF_TRAINING:
+            small.__dict__.pop(name, None)
+        if not isinstance(self.graph, str):
+            small.graph = "knn"  # a precomputed graph is a matrix on the training rows
+        return small
+
     def _decisions(self, X: Any) -> FloatArray:
         """Decision values f(x) of every output, computed in blocks of rows.
 
@@ -413,6 +447,28 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.target_tags.required = True
         return tags
+
+
+def _settled(problem_of: Callable[[int], Problem], targets: Targets) -> tuple[int, Problem]:
+    """The number of landmarks at which decisions on held-out labels settle, and its problem."""
+    n_labelled = int(targets.labelled.sum())
+    last: dict[str, Problem] = {}
+    folds = []
+    if n_labelled > 1:
+        strata = np.full(targets.labelled.size, UNLABELED, dtype=np.intp)
+        strata[targets.labelled] = 0 if targets.codes is None else targets.codes
+        cv = SemiSupervisedKFold(min(_GROWTH_FOLDS, n_labelled))
+        folds = check_folds(cv._split_strata(strata), targets.labelled)
+
+    def decisions_of(c: int) -> tuple[FloatArray, FloatArray]:
+        last["problem"] = problem_of(c)
+        fit = last["problem"].solve()
+        # A single label cannot be held out: its fitted value must do.
+        parts = [part.decisions for part in exact(fit, folds, "labels")] or [fit.labels.values]
+        return np.zeros(1), np.concatenate(parts)[None]
+
+    growth = grow_components(decisions_of, targets.labelled.size)
+    return growth.n_components, last["problem"]
 
 
 def _weighted_targets(

@@ -108,7 +108,8 @@ class ManifoldSearchCV(GridSearchCV):
     ----------
     cv_results_ : dict of arrays
         The columns of GridSearchCV; ``error_bound``, a bound on the error of the mean score (0
-        where it is exact); and ``mean_test_loss``, the held-out loss that breaks ties.
+        where it is exact); ``mean_test_loss``, the held-out loss that breaks ties; and
+        ``n_components``, landmarks of the basis (masked where it is exact).
     best_estimator_, best_params_, best_score_, best_index_
         The choice.
     certified_ : bool
@@ -214,6 +215,9 @@ class ManifoldSearchCV(GridSearchCV):
             results += self._run(task, fresh, len(candidates), upstream, X, store)
             candidates += fresh
         self.n_splits_ = len(task.folds)
+        if self.verbose and any(result.n_components for result in results):
+            used = sorted({result.n_components for result in results if result.n_components})
+            print("n_components used:", *used, flush=True)
         self._conclude(candidates, results)
         self.search_time_ = time.perf_counter() - start
         if self.refit is not False:
@@ -379,9 +383,12 @@ class ManifoldSearchCV(GridSearchCV):
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> None:
         start = time.perf_counter()
         self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_)
+        final = split_pipeline(self.best_estimator_)[1]
         if self.memory_limit is not None:
-            final = split_pipeline(self.best_estimator_)[1]
             final.set_params(memory_limit=self.memory_limit)
+        if isinstance(final.n_components, str):
+            # It has grown already.
+            final.set_params(n_components=int(self.cv_results_["n_components"][self.best_index_]))
         fit_params = {}
         if sample_weight is not None:
             prefix = split_pipeline(self.estimator)[2]
