@@ -28,9 +28,10 @@ from onefit import (
 )
 from onefit._threads import blas_threads
 from onefit.basis import KernelBasis
-from onefit.graphs import Graph, find_neighbors, heat_affinity
+from onefit.graphs import Graph, heat_affinity
 from onefit.kernels import Kernel
 from onefit.losses import HuberizedHinge, Logistic, Loss, SquaredHinge
+from onefit.neighbors import find_neighbors
 from onefit.solvers.hessian import nystrom_hessian
 from onefit.solvers.labels import LabelState, evaluate, newton_direction, solve_labels
 

@@ -33,7 +33,8 @@ from onefit import (
     ManifoldSearchCV,
     SemiSupervisedKFold,
 )
-from onefit.basis import factor_kernel, plane_basis
+from onefit.basis import plane_basis
+from onefit.factors import factor_kernel
 from onefit.folds import check_folds
 from onefit.graphs import Graph
 from onefit.kernels import Kernel

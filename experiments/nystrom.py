@@ -70,14 +70,16 @@ def _decisions(name: str, data: protocol.Data, params: list, c: int | None) -> n
     task = Task(targets, sample, folds, "exact", "points", {}, None)
     groups = group_candidates(model, params)
     geometry = geometry_of(data.X, groups)
+    labelled = np.flatnonzero(targets.labelled)
     decisions = np.empty((len(params), int(folds[0].test_labels.sum())))
     for group in groups:
         squared = None if geometry.squared is None else geometry.squared.copy()
         kernel = group.settings.resolve(data.X)
-        factor = build_factor(kernel, group.settings, data.X, squared, 0)
+        factor = build_factor(kernel, group.settings, data.X, squared, labelled, 0)
         for part in group.graphs:
-            graph, _ = part.settings.build(data.X, geometry.neighbors)
-            basis = plane_basis(factor, graph.laplacian, np.flatnonzero(targets.labelled))
+            neighbors = geometry.neighbors_for(part.settings)
+            graph, _ = part.settings.build(data.X, neighbors)
+            basis = plane_basis(factor, graph.laplacian, labelled)
             for held in held_out_points(task, basis, graph, part.candidates):
                 decisions[held.members[0].index] = held.decisions[0][0, :, 0]
     return decisions

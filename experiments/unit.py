@@ -27,9 +27,10 @@ from experiments import protocol
 from threadpoolctl import threadpool_limits
 
 from onefit.assembly import build_factor
-from onefit.basis import KernelFactor, plane_basis
+from onefit.basis import plane_basis
 from onefit.criteria.exact import exact
 from onefit.criteria.influence import influence
+from onefit.factors import KernelFactor
 from onefit.folds import Fold
 from onefit.graphs import Graph
 from onefit.kernels import Kernel
@@ -142,7 +143,8 @@ def evaluate(name: str, repeat: int, params: Sequence[dict] | None = None) -> Ta
         for group in groups:
             kernel = group.settings.resolve(geometry.X)
             squared = None if geometry.squared is None else geometry.squared.copy()
-            factor = build_factor(kernel, group.settings, geometry.X, squared, repeat)
+            labelled = np.flatnonzero(unit.task.targets.labelled)
+            factor = build_factor(kernel, group.settings, geometry.X, squared, labelled, repeat)
             features = _test_features(unit.data, kernel, factor)
             for graph_group in group.graphs:
                 _evaluate_plane(unit, geometry, factor, features, graph_group)
@@ -189,7 +191,7 @@ def _evaluate_plane(
     test_features: np.ndarray,
     group: GraphGroup,
 ) -> None:
-    graph, _ = group.settings.build(geometry.X, geometry.neighbors)
+    graph, _ = group.settings.build(geometry.X, geometry.neighbors_for(group.settings))
     basis = plane_basis(factor, graph.laplacian, np.flatnonzero(unit.task.targets.labelled))
     unit.memory.clear()
     plane = _Plane.empty(unit, group.candidates)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onefit.datasets import load_penguins, make_partially_labeled
+from onefit.datasets import load_penguins, make_noisy_manifold, make_partially_labeled
 
 # Counted from the file of the palmerpenguins package: 152, 68 and 124 rows, of which one
 # Adelie and one Gentoo lack their measurements.
@@ -321,3 +321,19 @@ class TestErrors:
     def test_stratify_unknown(self):
         with pytest.raises(ValueError, match="stratify='yes'"):
             make_partially_labeled(self.y, n_labeled=2, stratify="yes")
+
+
+class TestNoisyManifold:
+    def test_rows_lie_near_the_sheet(self):
+        X, y = make_noisy_manifold(2000, 20, noise=0.0, random_state=0)
+        assert np.linalg.matrix_rank(X - X.mean(axis=0), tol=1e-9) == 3
+        noisy, same = make_noisy_manifold(2000, 20, noise=0.1, random_state=0)
+        np.testing.assert_array_equal(same, y)
+        distance = np.linalg.norm(noisy - X, axis=1)
+        assert 0.09 < np.sqrt(np.mean(distance**2)) < 0.11
+        assert np.abs(y).max() <= 2.0
+
+    @pytest.mark.parametrize("params", [{"n_features": 2}, {"n_samples": 0}, {"noise": -1.0}])
+    def test_bad_parameters(self, params):
+        with pytest.raises(ValueError, match=next(iter(params))):
+            make_noisy_manifold(**params)

@@ -834,7 +834,7 @@ class TestWidths:
 
 class TestNystrom:
     @every_estimator
-    @pytest.mark.parametrize("landmarks", ["uniform", "rpcholesky"])
+    @pytest.mark.parametrize("landmarks", ["uniform", "kmeans++", "rpcholesky"])
     def test_all_rows_give_the_exact_solution(self, estimator, landmarks):
         X, y = moons()
         exact = fitted(estimator, X, y, kernel_width=0.1)
@@ -843,7 +843,7 @@ class TestNystrom:
         )
         np.testing.assert_allclose(model._decisions(X), exact._decisions(X), atol=1e-5)
 
-    @pytest.mark.parametrize("landmarks", ["uniform", "rpcholesky"])
+    @pytest.mark.parametrize("landmarks", ["uniform", "kmeans++", "rpcholesky"])
     def test_support_is_the_landmarks(self, landmarks):
         X, y = moons()
         model = LapSVC(n_components=12, landmarks=landmarks, random_state=0).fit(X, y)
@@ -851,7 +851,7 @@ class TestNystrom:
         assert model.X_fit_.shape == (len(model.support_), 2)
         np.testing.assert_array_equal(model.X_fit_, X[model.support_])
 
-    @pytest.mark.parametrize("landmarks", ["uniform", "rpcholesky"])
+    @pytest.mark.parametrize("landmarks", ["uniform", "kmeans++", "rpcholesky"])
     def test_random_state(self, landmarks):
         X, y = moons()
         model = LapSVC(n_components=8, landmarks=landmarks, kernel_width=0.05)

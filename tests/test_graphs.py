@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import reference
-from onefit.graphs import Graph, check_affinity, find_neighbors, heat_affinity
+from onefit.graphs import Graph, check_affinity, heat_affinity
 from onefit.kernels import squared_distances
+from onefit.neighbors import find_neighbors
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 3))

@@ -13,10 +13,11 @@ from onefit import (
     SemiSupervisedKFold,
     cross_val_decisions,
 )
-from onefit.basis import factor_kernel, plane_basis
+from onefit.basis import plane_basis
+from onefit.factors import factor_kernel
 from onefit.folds import check_folds
-from onefit.graphs import find_neighbors
 from onefit.kernels import Kernel
+from onefit.neighbors import find_neighbors
 from onefit.search.candidates import Candidate
 from onefit.search.fold_planes import held_out_points
 from onefit.search.held_out import held_out

@@ -13,7 +13,8 @@ from sklearn.datasets import load_breast_cancer, load_digits
 
 import reference
 from onefit import LapSVC
-from onefit.basis import KernelBasis, factor_kernel, plane_basis
+from onefit.basis import KernelBasis, plane_basis
+from onefit.factors import factor_kernel
 from onefit.graphs import Graph
 from onefit.losses import HuberizedHinge, Logistic, Square, SquaredHinge
 from onefit.solvers import points

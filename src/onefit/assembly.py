@@ -11,15 +11,10 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from onefit._typing import FloatArray, IntArray, Rows
-from onefit.basis import (
-    Basis,
-    KernelBasis,
-    KernelFactor,
-    factor_kernel,
-    factor_nystrom,
-    plane_basis,
-)
-from onefit.graphs import Graph, Neighbors, check_affinity, find_neighbors, heat_affinity
+from onefit.anchors import AnchorGraph, AnyGraph, anchor_weights, nearest_anchors
+from onefit.basis import Basis, KernelBasis, plane_basis
+from onefit.factors import Factor, factor_kernel, factor_nystrom, factor_nystrom_in_blocks
+from onefit.graphs import Graph, check_affinity, heat_affinity
 from onefit.kernels import (
     Kernel,
     check_positive_semidefinite,
@@ -28,7 +23,9 @@ from onefit.kernels import (
     median_squared_distance,
     squared_distances,
 )
-from onefit.landmarks import LANDMARK_RULES
+from onefit.landmarks import LANDMARK_RULES, choose_landmarks
+from onefit.memory import block_rows, blocked_bytes, default_limit, nystrom_bytes
+from onefit.neighbors import NEIGHBOR_METHODS, Neighbors, find_neighbors
 from onefit.validation import check_choice, check_integer, check_number
 
 __all__ = [
@@ -49,8 +46,9 @@ class KernelSettings:
     kernel: str | Callable[..., Any] = "gaussian"
     kernel_width: float | Literal["median"] = "median"
     kernel_params: Mapping[str, Any] | None = None
-    n_components: int | None = None
+    n_components: int | Literal["auto"] | None = None
     landmarks: str = "uniform"
+    memory_limit: float | None = None
 
     def check(self) -> None:
         """Raise on parameters that make no sense whatever the data."""
@@ -67,11 +65,35 @@ class KernelSettings:
                 "none; expected None. The width of the Gaussian kernel is kernel_width; "
                 "kernel='rbf' takes gamma."
             )
-        if self.n_components is not None:
+        if isinstance(self.n_components, str):
+            check_choice("n_components", self.n_components, ("auto",), hint="Or a number, or None.")
+        elif self.n_components is not None:
             check_integer(
                 "n_components", self.n_components, minimum=1, hint="None means no approximation."
             )
         check_choice("landmarks", self.landmarks, LANDMARK_RULES)
+        if self.landmarks == "kmeans++" and self.kernel == "precomputed":
+            raise ValueError(
+                "landmarks='kmeans++' with kernel='precomputed', where rows have no coordinates; "
+                "expected 'uniform' or 'rpcholesky'."
+            )
+        if self.memory_limit is not None:
+            check_number("memory_limit", self.memory_limit)
+
+    def block(self, n_rows: int, n_components: int) -> int | None:
+        """Rows of a block where the features of a Nystrom basis do not fit into memory."""
+        limit = default_limit() if self.memory_limit is None else self.memory_limit
+        if nystrom_bytes(n_rows, n_components) <= limit:
+            return None
+        block = block_rows(n_rows, n_components, limit)
+        needed = blocked_bytes(block, n_components)
+        if needed > limit:
+            raise MemoryError(
+                f"memory_limit={limit:.3g} bytes (for each job) is too little for n_components="
+                f"{n_components}: even in blocks of {block} rows {needed:.3g} are needed. Raise "
+                "memory_limit, or lower n_components or n_jobs."
+            )
+        return block
 
     def resolve(self, X: Rows) -> Kernel:
         """The kernel with its width fixed by the data where it is "median"."""
@@ -92,39 +114,65 @@ class GraphSettings:
     graph_weights: str = "heat"
     laplacian: str = "unnormalized"
     laplacian_power: int = 1
+    neighbors: str = "auto"
+    n_anchors: int = 500
 
     def check(self) -> None:
         """Raise on parameters that make no sense whatever the data."""
         is_matrix = sp.issparse(self.graph) or hasattr(self.graph, "__array__")
-        if not (is_matrix or callable(self.graph) or self.graph == "knn"):
+        if not (is_matrix or callable(self.graph) or self.graph in ("knn", "anchor")):
             raise ValueError(
-                f"graph={self.graph!r}; expected 'knn', a sparse or dense affinity matrix of shape "
-                "(N, N), or a function of X that returns one."
+                f"graph={self.graph!r}; expected 'knn', 'anchor', a sparse or dense affinity "
+                "matrix of shape (N, N), or a function of X that returns one."
             )
         check_integer("n_neighbors", self.n_neighbors, minimum=1)
         check_number("graph_width", self.graph_width, words=("median",))
         check_choice("graph_weights", self.graph_weights, ("heat", "binary"))
         check_choice("laplacian", self.laplacian, ("unnormalized", "normalized"))
         check_integer("laplacian_power", self.laplacian_power, minimum=1)
+        check_choice("neighbors", self.neighbors, NEIGHBOR_METHODS)
+        check_integer("n_anchors", self.n_anchors, minimum=1)
+        if isinstance(self.graph, str) and self.graph == "anchor" and self.laplacian_power > 1:
+            raise ValueError(
+                f"graph='anchor' with laplacian_power={self.laplacian_power}; expected 1. Powers "
+                "need graph='knn' or a precomputed graph."
+            )
 
-    def resolve(self, X: Rows, squared: FloatArray | None) -> tuple[Graph, float | None]:
-        """The graph on the rows of ``X``, and sigma_w where there is one.
+    @property
+    def search(self) -> tuple[str, int] | None:
+        """What neighbours depend on besides their number; None if none are needed."""
+        if not isinstance(self.graph, str):
+            return None
+        return ("anchor", self.n_anchors) if self.graph == "anchor" else (self.neighbors, 0)
+
+    def find(self, X: Rows, k: int, squared: FloatArray | None, seed: Any) -> Neighbors | None:
+        """The ``k`` nearest rows or anchors of every row; None if the graph needs none.
 
         ``squared`` are the squared distances between the rows, where they are at hand.
         """
-        neighbors = None
-        if isinstance(self.graph, str):
-            neighbors = find_neighbors(X, self.n_neighbors, squared=squared)
-        return self.build(X, neighbors)
+        if self.search is None:
+            return None
+        if self.graph == "anchor":
+            return nearest_anchors(X, self.n_anchors, k, check_random_state(seed))
+        return find_neighbors(X, k, squared=squared, method=self.neighbors)
 
-    def build(self, X: Rows, neighbors: Neighbors | None) -> tuple[Graph, float | None]:
-        """As :meth:`resolve`, from at least as many neighbours as are needed."""
+    def build(self, X: Rows, neighbors: Neighbors | None) -> tuple[AnyGraph, float | None]:
+        """The graph on the rows of ``X`` from at least as many neighbours as are needed.
+
+        The second value is sigma_w, where there is one.
+        """
         normalized = self.laplacian == "normalized"
         if neighbors is None:
             affinity = self.graph(X) if callable(self.graph) else self.graph
             W = check_affinity(affinity, X.shape[0])
             return Graph(W, normalized, self.laplacian_power), None
         nearest = neighbors.first(self.n_neighbors)
+        if self.graph == "anchor":
+            A, sigma_w = anchor_weights(
+                nearest, self.n_anchors, self.graph_width, weights=self.graph_weights
+            )
+            used = sigma_w if self.graph_weights == "heat" else None
+            return AnchorGraph(A, np.asarray(A.sum(axis=0), dtype=np.float64), normalized), used
         W, sigma_w = heat_affinity(nearest, self.graph_width, weights=self.graph_weights)
         used = sigma_w if self.graph_weights == "heat" else None
         return Graph(W, normalized, self.laplacian_power), used
@@ -162,40 +210,57 @@ def build_basis(
     settings: KernelSettings,
     X: Rows,
     squared: FloatArray | None,
-    graph: Graph,
+    graph: AnyGraph,
     labelled: IntArray,
     seed: Any,
 ) -> Basis:
     """Exact basis for a single fit, or Nystrom basis; may overwrite ``squared``."""
     if settings.n_components is None:
         return KernelBasis(_kernel_matrix(kernel, X, squared), graph.laplacian, labelled)
-    factor = build_factor(kernel, settings, X, squared, seed)
-    return plane_basis(factor, graph.laplacian, labelled)
+    factor = build_factor(kernel, settings, X, squared, labelled, seed)
+    return plane_basis(factor, graph.operator, labelled)
 
 
 def build_factor(
-    kernel: Kernel, settings: KernelSettings, X: Rows, squared: FloatArray | None, seed: Any
-) -> KernelFactor:
+    kernel: Kernel,
+    settings: KernelSettings,
+    X: Rows,
+    squared: FloatArray | None,
+    labelled: IntArray,
+    seed: Any,
+) -> Factor:
     """Exact or Nystrom factor of the kernel for all graphs; may overwrite ``squared``."""
     if settings.n_components is None:
         return factor_kernel(_kernel_matrix(kernel, X, squared))
     n = X.shape[0]
+    if isinstance(settings.n_components, str):
+        raise TypeError(
+            f"n_components={settings.n_components!r} must have become a number before the factor "
+            "is built; expected an int. Use grow_components."
+        )
     if settings.n_components > n:
         raise ValueError(
             f"n_components={settings.n_components} is more than the {n} rows; expected at most "
             f"{n}. n_components=None is the exact basis."
         )
-    choose = LANDMARK_RULES[settings.landmarks]
-    landmarks = choose(kernel, X, settings.n_components, check_random_state(seed))
+    rng = check_random_state(seed)
+    landmarks = choose_landmarks(
+        settings.landmarks, kernel, X, settings.n_components, labelled, rng
+    )
     if not landmarks.size:
         raise ValueError(
             f"kernel={kernel.name!r} is 0 between every row and itself, so that f could only be 0. "
             "Use another kernel, or other features."
         )
-    columns = kernel.columns(X, landmarks)
+    block = settings.block(n, landmarks.size)
+    carriers = landmarks if kernel.name == "precomputed" else X[landmarks]
+    columns = kernel.between(X if block is None else X[landmarks], carriers)
+    P = columns[landmarks] if block is None else columns
     if not kernel.is_always_psd:
-        check_positive_semidefinite(columns[landmarks], f"kernel={kernel.name!r}")
-    return factor_nystrom(columns, landmarks)
+        check_positive_semidefinite(P, f"kernel={kernel.name!r}")
+    if block is None:
+        return factor_nystrom(columns, landmarks)
+    return factor_nystrom_in_blocks(kernel, X, P, landmarks, block)
 
 
 def _kernel_matrix(kernel: Kernel, X: Rows, squared: FloatArray | None) -> FloatArray:

@@ -32,17 +32,14 @@ import numpy as np
 import scipy.linalg as sl
 
 from onefit._typing import FloatArray, IntArray, Sparse
-from onefit.kernels import drop_negligible
+from onefit.anchors import Operator
+from onefit.factors import Factor
 
 __all__ = [
     "Basis",
     "Deformed",
     "KernelBasis",
-    "KernelFactor",
     "PlaneBasis",
-    "factor_kernel",
-    "factor_nystrom",
-    "pivoted_cholesky",
     "plane_basis",
 ]
 
@@ -72,7 +69,7 @@ class Basis(Protocol):
     """A space of functions on the rows; see the module's description."""
 
     @property
-    def laplacian(self) -> Sparse:
+    def laplacian(self) -> Operator:
         """L of the graph on the rows."""
         ...
 
@@ -272,55 +269,6 @@ def _on_labelled(basis: KernelBasis, beta: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class KernelFactor:
-    r"""A factor :math:`K \approx B B'`, exact or Nystrom, shared by all graphs on the rows.
-
-    Parameters
-    ----------
-    features : array of shape (N, d)
-        B. Row i holds the features of row i: f = B a.
-    landmarks : array of shape (d,)
-        Rows that carry the kernel expansion: their features are a lower triangle R, and
-        z(x) = R^{-1} k(landmarks, x).
-    """
-
-    features: FloatArray
-    landmarks: IntArray
-
-
-def factor_kernel(K: FloatArray) -> KernelFactor:
-    """Exact factor of a kernel matrix, which is overwritten.
-
-    Cholesky with complete pivoting stops at the numerical rank: repeated rows drop out, and wide
-    kernels, whose matrices have few eigenvalues above rounding, give few features.
-    """
-    n = K.shape[0]
-    factor, pivots, rank, _ = sl.lapack.dpstrf(K.T, lower=1, overwrite_a=1)
-    pivots = pivots.astype(np.intp) - 1
-    features = np.empty((n, rank))
-    for i, row in enumerate(pivots):
-        features[row, : i + 1] = factor[i, : min(i + 1, rank)]
-        features[row, i + 1 :] = 0.0
-    return KernelFactor(drop_negligible(features), pivots[:rank])
-
-
-def factor_nystrom(columns: FloatArray, landmarks: IntArray) -> KernelFactor:
-    r"""Nystrom factor :math:`C P^+ C' = B B'` from kernel columns C of shape (N, c)."""
-    lower, kept = pivoted_cholesky(columns[landmarks])
-    features = sl.solve_triangular(lower, columns[:, kept].T, lower=True, check_finite=False).T
-    features = np.ascontiguousarray(features)
-    features[landmarks[kept]] = lower
-    return KernelFactor(drop_negligible(features), landmarks[kept])
-
-
-def pivoted_cholesky(P: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Lower triangle R of P[kept][:, kept] = R R', ``kept`` the numerically independent rows."""
-    factor, pivots, rank, _ = sl.lapack.dpstrf(P, lower=1)
-    kept = pivots[:rank].astype(np.intp) - 1
-    return np.tril(factor[:rank, :rank]), kept
-
-
-@dataclass(frozen=True)
 class PlaneBasis:
     r"""One reduction :math:`B'LB = Q T Q'` to tridiagonal T serves every ratio.
 
@@ -330,7 +278,7 @@ class PlaneBasis:
 
     Parameters
     ----------
-    factor : KernelFactor
+    factor : Factor
         B.
     reflectors : array of shape (d, d) and (d - 1,)
         Q as LAPACK's ``sytrd`` leaves it.
@@ -340,21 +288,21 @@ class PlaneBasis:
         As in :class:`KernelBasis`.
     """
 
-    factor: KernelFactor
+    factor: Factor
     reflectors: tuple[FloatArray, FloatArray]
     diagonal: FloatArray
     off_diagonal: FloatArray
-    laplacian: Sparse
+    laplacian: Operator
     labelled: IntArray
 
     @property
     def n_rows(self) -> int:
-        return self.factor.features.shape[0]
+        return self.factor.n_rows
 
     @cached_property
     def labelled_features(self) -> FloatArray:
         """B_L, the labelled rows of B."""
-        return self.factor.features[self.labelled]
+        return self.factor.rows(self.labelled)
 
     @cached_property
     def rotated_labelled(self) -> FloatArray:
@@ -372,29 +320,29 @@ class PlaneBasis:
         return result
 
     def values(self, coef: FloatArray) -> FloatArray:
-        return self.factor.features @ coef
+        return self.factor.values(coef)
 
     def labelled_values(self, coef: FloatArray) -> FloatArray:
         return self.labelled_features @ coef
 
     def representer(self, weights: FloatArray) -> FloatArray:
-        return self.factor.features.T @ weights
+        return self.factor.representer(weights)
 
     @cached_property
     def labelled_columns(self) -> FloatArray:
         return self.kernel_columns(self.labelled)
 
     def kernel_columns(self, rows: IntArray) -> FloatArray:
-        return self.factor.features @ self.factor.features[rows].T
+        return self.factor.values(self.factor.rows(rows).T)
 
     def inner(self, coef: FloatArray, other: FloatArray, other_values: FloatArray) -> FloatArray:
         return np.einsum("ij,ij->j", coef, other)
 
     def squared_norms_of_evaluation(self) -> FloatArray:
-        return np.einsum("ij,ij->i", self.factor.features, self.factor.features)
+        return self.factor.squared_norms()
 
     def dense_operator(self, S: Sparse) -> FloatArray:
-        return self.factor.features.T @ (S @ self.factor.features)
+        return self.factor.quadratic_form(S)
 
     def deform(self, ratio: float) -> Deformed:
         diagonal, off_diagonal = 1.0 + ratio * self.diagonal, ratio * self.off_diagonal
@@ -403,11 +351,10 @@ class PlaneBasis:
         return _DeformedPlane(self, diagonal, off_diagonal)
 
     def dual_coefficients(self, coef: FloatArray) -> tuple[IntArray, FloatArray]:
-        landmarks = self.factor.landmarks
         weights = sl.solve_triangular(
-            self.factor.features[landmarks], coef, lower=True, trans=1, check_finite=False
+            self.factor.triangle, coef, lower=True, trans=1, check_finite=False
         )
-        return landmarks, weights
+        return self.factor.landmarks, weights
 
 
 @dataclass(frozen=True)
@@ -439,10 +386,9 @@ class _DeformedPlane:
         return self.basis.rotate(solution, back=True)
 
 
-def plane_basis(factor: KernelFactor, laplacian: Sparse, labelled: IntArray) -> PlaneBasis:
+def plane_basis(factor: Factor, laplacian: Operator, labelled: IntArray) -> PlaneBasis:
     """Reduce the quadratic form of the Laplacian on these features to tridiagonal form."""
-    B = factor.features
-    M = B.T @ drop_negligible(laplacian @ B)
+    M = factor.quadratic_form(laplacian)
     d = M.shape[0]
     if d < 2:
         empty = np.empty((0, 0)), np.empty(0)

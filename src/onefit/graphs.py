@@ -17,29 +17,14 @@ from typing import Any, Literal, cast
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse import csgraph
-from sklearn.neighbors import NearestNeighbors
-from sklearn.utils import gen_batches
-from sklearn.utils.extmath import row_norms
 
-from onefit._typing import FloatArray, IntArray, Rows, Sparse
+from onefit._typing import IntArray, Sparse
 from onefit.kernels import gaussian_decay, typical_scale
+from onefit.neighbors import Neighbors
 
-__all__ = ["Graph", "Neighbors", "check_affinity", "find_neighbors", "heat_affinity"]
+__all__ = ["Graph", "check_affinity", "heat_affinity"]
 
-_BLOCK = 128
 _REMEMBERED_PARTS = 128
-
-
-@dataclass(frozen=True)
-class Neighbors:
-    """The k nearest other rows of every row: index and squared distance, nearest first."""
-
-    indices: IntArray
-    squared: FloatArray
-
-    def first(self, k: int) -> Neighbors:
-        """The ``k`` nearest of these neighbours."""
-        return Neighbors(self.indices[:, :k], self.squared[:, :k])
 
 
 @dataclass(frozen=True)
@@ -60,6 +45,16 @@ class Graph:
     normalized: bool = False
     power: int = 1
     _parts: dict[bytes, Graph] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def stored(self) -> Sparse:
+        """What an estimator keeps of the graph."""
+        return self.affinity
+
+    @property
+    def operator(self) -> Sparse:
+        """The Laplacian in the form in which it is applied."""
+        return self.laplacian
 
     @cached_property
     def laplacian(self) -> Sparse:
@@ -92,51 +87,6 @@ class Graph:
         kept = inside[i] & inside[j]
         affinity = sp.csr_array((W.data[kept], (i[kept], j[kept])), shape=W.shape)
         return Graph(affinity, self.normalized, self.power)
-
-
-def find_neighbors(X: Rows, k: int, *, squared: FloatArray | None = None) -> Neighbors:
-    """The ``k`` nearest other rows of every row of ``X``.
-
-    Duplicated rows are neighbours at distance 0; a row is never its own neighbour.
-
-    Parameters
-    ----------
-    X : array or sparse matrix of shape (N, n_features)
-        Rows; not looked at when ``squared`` is given.
-    k : int
-        Number of neighbours, less than N.
-    squared : array of shape (N, N), optional
-        Squared distances, where they are at hand already. Restored after use.
-    """
-    n = X.shape[0]
-    if k >= n:
-        raise ValueError(
-            f"n_neighbors={k} is too large for n_samples={n} rows; expected fewer neighbours than "
-            "rows. Lower n_neighbors or add rows."
-        )
-    if squared is not None:
-        return _neighbors_in_matrix(squared, k)
-    indices = NearestNeighbors(n_neighbors=k).fit(X).kneighbors(return_distance=False)
-    # Distances anew, from differences: the search may round those of equal rows away from 0.
-    squared = np.column_stack([row_norms(X - X[column], squared=True) for column in indices.T])
-    return Neighbors(indices.astype(np.intp), squared)
-
-
-def _neighbors_in_matrix(squared: FloatArray, k: int) -> Neighbors:
-    """Neighbours from a full matrix of squared distances, a block of rows at a time."""
-    n = squared.shape[0]
-    indices = np.empty((n, k), dtype=np.intp)
-    nearest = np.empty((n, k))
-    np.fill_diagonal(squared, np.inf)
-    for block in gen_batches(n, _BLOCK):
-        distances = squared[block]
-        found = np.argpartition(distances, k - 1, axis=1)[:, :k]
-        values = np.take_along_axis(distances, found, axis=1)
-        order = np.argsort(values, axis=1, kind="stable")
-        indices[block] = np.take_along_axis(found, order, axis=1)
-        nearest[block] = np.take_along_axis(values, order, axis=1)
-    np.fill_diagonal(squared, 0.0)
-    return Neighbors(indices, nearest)
 
 
 def heat_affinity(

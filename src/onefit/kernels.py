@@ -94,9 +94,13 @@ class Kernel:
 
     def columns(self, X: Rows, rows: IntArray) -> FloatArray:
         """Kernel between all rows and some of them (``X`` is the matrix when precomputed)."""
+        return self.between(X, rows if self.name == "precomputed" else X[rows])
+
+    def between(self, X: Rows, carriers: Rows) -> FloatArray:
+        """Kernel between rows and carriers; of a precomputed kernel these are row numbers."""
         if self.name == "precomputed":
-            return np.asarray(X[:, rows], dtype=np.float64)
-        return self(X, X[rows])
+            return np.asarray(X[:, carriers], dtype=np.float64)
+        return self(X, carriers)
 
     def diagonal(self, X: Rows) -> FloatArray:
         """``k(x, x)`` of every row, in blocks: the matrix is never formed."""

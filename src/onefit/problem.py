@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from onefit._typing import FloatArray
+from onefit.anchors import AnyGraph
 from onefit.basis import Basis, Deformed
-from onefit.graphs import Graph
 from onefit.losses import Loss
 from onefit.solvers.labels import LabelFit, solve_labels
 from onefit.targets import LabelWeights
@@ -45,7 +45,7 @@ class Problem:
     """
 
     basis: Basis
-    graph: Graph
+    graph: AnyGraph
     targets: FloatArray
     weights: LabelWeights
     loss: Loss

@@ -27,9 +27,9 @@ from onefit.cli.trust import (
     dummy_baseline,
     supervised_baseline,
 )
+from onefit.memory import exact_bytes
 from onefit.preparation import Prepared, feature_pipeline
 from onefit.search.candidates import paper_grid
-from onefit.search.memory import exact_bytes
 
 __all__ = ["Selection", "Settings", "select"]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -17,6 +18,7 @@ from sklearn.utils.validation import (
 )
 
 from onefit._typing import BoolArray, FloatArray, Rows
+from onefit.anchors import AnyGraph
 from onefit.assembly import (
     GraphSettings,
     KernelSettings,
@@ -26,12 +28,14 @@ from onefit.assembly import (
     shared_distances,
 )
 from onefit.basis import Basis
-from onefit.graphs import Graph
+from onefit.components import grow_components
+from onefit.criteria.exact import exact
+from onefit.folds import SemiSupervisedKFold, check_folds
 from onefit.kernels import Kernel
 from onefit.losses import Loss
 from onefit.problem import Fit, Problem
 from onefit.solvers.convergence import warn_not_converged
-from onefit.targets import LabelWeights, Targets, check_sample_weight
+from onefit.targets import UNLABELED, LabelWeights, Targets, check_sample_weight
 from onefit.validation import (
     check_boolean,
     check_integer,
@@ -45,6 +49,10 @@ __all__ = ["Assembled", "ManifoldEstimator", "documented"]
 
 #: Entries of a block of the kernel matrix between new and training rows.
 _PREDICT_BLOCK = 2**24
+#: Folds on which n_components="auto" is decided.
+_GROWTH_FOLDS = 5
+#: What prediction does not need, and grows with the number of training rows.
+_OF_TRAINING = ("graph_", "transduction_")
 
 _PARAMETERS = """kernel : str or callable, default="gaussian"
         ``"gaussian"`` is exp(-||x - x'||^2 / (2 kernel_width)). ``"precomputed"``: X is the kernel
@@ -64,20 +72,34 @@ _PARAMETERS = """kernel : str or callable, default="gaussian"
         equal rows left out.
     kernel_params : dict, optional
         Keyword arguments of kernels other than ``"gaussian"`` and ``"precomputed"``.
-    graph : "knn", sparse or dense matrix of shape (N, N) or callable, default="knn"
-        The graph: symmetric k nearest neighbours, a precomputed symmetric non-negative affinity
-        on the rows of X, or a function of X that returns one.
+    graph : "knn", "anchor", matrix of shape (N, N) or callable, default="knn"
+        The graph: symmetric k nearest neighbours; every row tied to its k nearest of ``n_anchors``
+        anchor rows, which needs no search for neighbours; a precomputed symmetric non-negative
+        affinity on the rows of X, sparse or dense; or a function of X that returns one.
     graph_weights : {"heat", "binary"}, default="heat"
         Weights of the kNN edges: exp(-||x - x'||^2 / (2 graph_width)), or 1.
     laplacian : {"unnormalized", "normalized"}, default="unnormalized"
         D - W, or I - D^-1/2 W D^-1/2.
     laplacian_power : int, default=1
         The penalty is f' L^p f.
-    n_components : int or None, default=None
+    neighbors : {"auto", "sklearn", "flat", "ivf", "hnsw"}, default="auto"
+        How neighbours are searched: by scikit-learn, or with faiss (``onefit[ann]``) exactly, by
+        inverted lists or by a navigable graph (HNSW; with several threads not quite repeatable).
+        "auto" is scikit-learn up to 50,000 rows, for up to 10 columns, for sparse rows and where
+        faiss is not installed; else inverted lists, or HNSW where these find too few neighbours.
+    n_anchors : int, default=500
+        Anchors of an anchor graph.
+    n_components : int, "auto" or None, default=None
         None: the exact solution. A number: Nystrom approximation of the kernel with that many
-        landmark rows.
-    landmarks : {"uniform", "rpcholesky"}, default="uniform"
-        How landmarks are chosen: uniformly, or by randomly pivoted Cholesky, which needs fewer.
+        landmark rows. "auto" doubles their number until the decisions on held-out labels change
+        by no more than 1 %.
+    landmarks : {"uniform", "kmeans++", "rpcholesky"}, default="uniform"
+        How landmarks are chosen: uniformly, far from each other as k-means++ does, or by randomly
+        pivoted Cholesky, which needs fewer. Up to half of them are labelled rows: all of these, if
+        there are not more.
+    memory_limit : float, optional
+        Bytes that the Nystrom features may take; half of the machine's memory when None. Features
+        that do not fit are computed in blocks of rows, again whenever they are wanted.
     fit_intercept : bool, default=False
         Whether f has a constant that is not penalised. Unbalanced classes want one."""
 
@@ -101,7 +123,12 @@ _ATTRIBUTES = """X_fit_ : array or sparse matrix of shape (c, n_features).
     kernel_width_, graph_width_ : float or None
         Widths used.
     graph_ : sparse array of shape (N, N)
-        Affinity of the graph.
+        Affinity of the graph; of an anchor graph the weights of shape (N, n_anchors).
+    neighbors_method_ : str or None
+        How neighbours were found: a name of ``neighbors``; "matrix", from the distances of an
+        exact kernel; "anchor"; None for a precomputed graph.
+    n_components_ : int or None
+        Landmarks asked for; with "auto", the number at which held-out decisions had settled.
     n_iter_ : int
         Newton steps, over all outputs.
     n_features_in_ : int
@@ -172,8 +199,11 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         graph_weights: str = "heat",
         laplacian: str = "unnormalized",
         laplacian_power: int = 1,
-        n_components: int | None = None,
+        neighbors: str = "auto",
+        n_anchors: int = 500,
+        n_components: int | Literal["auto"] | None = None,
         landmarks: str = "uniform",
+        memory_limit: float | None = None,
         fit_intercept: bool = False,
         tol: float = 1e-8,
         max_iter: int = 200,
@@ -190,8 +220,11 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         self.graph_weights = graph_weights
         self.laplacian = laplacian
         self.laplacian_power = laplacian_power
+        self.neighbors = neighbors
+        self.n_anchors = n_anchors
         self.n_components = n_components
         self.landmarks = landmarks
+        self.memory_limit = memory_limit
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter
@@ -237,13 +270,24 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
             graph_settings = replace(
                 graph_settings, n_neighbors=min(graph_settings.n_neighbors, most)
             )
-        graph, sigma_w = graph_settings.resolve(X, squared)
-        basis = build_basis(kernel, kernel_settings, X, squared, graph, labelled, self.random_state)
-        problem = self._pose_problem(basis, graph, targets, sample)
+        neighbors = graph_settings.find(X, graph_settings.n_neighbors, squared, self.random_state)
+        graph, sigma_w = graph_settings.build(X, neighbors)
+        self.neighbors_method_ = None if neighbors is None else neighbors.method
+
+        def problem_of(c: int | None) -> Problem:
+            settings = replace(kernel_settings, n_components=c)
+            basis = build_basis(kernel, settings, X, squared, graph, labelled, self.random_state)
+            return self._pose_problem(basis, graph, targets, sample)
+
+        self.n_components_: int | None
+        if isinstance(self.n_components, str):
+            self.n_components_, problem = _settled(problem_of, targets)
+        else:
+            self.n_components_, problem = self.n_components, problem_of(self.n_components)
         return Assembled(problem, targets, X, kernel, sigma_w)
 
     def _pose_problem(
-        self, basis: Basis, graph: Graph, targets: Targets, sample: FloatArray
+        self, basis: Basis, graph: AnyGraph, targets: Targets, sample: FloatArray
     ) -> Problem:
         """The objective of this estimator in a given basis.
 
@@ -326,6 +370,7 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
             self.kernel_params,
             self.n_components,
             self.landmarks,
+            self.memory_limit,
         )
         graph = GraphSettings(
             self.graph,
@@ -334,6 +379,8 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
             self.graph_weights,
             self.laplacian,
             self.laplacian_power,
+            self.neighbors,
+            self.n_anchors,
         )
         kernel.check()
         graph.check()
@@ -352,10 +399,24 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         self.intercept_ = fit.labels.intercept
         self.kernel_width_ = assembled.kernel.width if self.kernel == "gaussian" else None
         self.graph_width_ = assembled.graph_width
-        self.graph_ = assembled.problem.graph.affinity
+        self.graph_ = assembled.problem.graph.stored
         self.n_iter_ = fit.labels.n_steps
         self._kernel = assembled.kernel
         return assembled, fit
+
+    def compact(self) -> Self:
+        """A copy that predicts the same and holds landmarks and weights only.
+
+        Graph and predictions on the training rows are left out, so that the size of the copy does
+        not depend on their number; ``n_components`` bounds it.
+        """
+        check_is_fitted(self)
+        small = copy.copy(self)
+        for name in _OF_TRAINING:
+            small.__dict__.pop(name, None)
+        if not isinstance(self.graph, str):
+            small.graph = "knn"  # a precomputed graph is a matrix on the training rows
+        return small
 
     def _decisions(self, X: Any) -> FloatArray:
         """Decision values f(x) of every output, computed in blocks of rows.
@@ -394,6 +455,28 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.target_tags.required = True
         return tags
+
+
+def _settled(problem_of: Callable[[int], Problem], targets: Targets) -> tuple[int, Problem]:
+    """The number of landmarks at which decisions on held-out labels settle, and its problem."""
+    n_labelled = int(targets.labelled.sum())
+    last: dict[str, Problem] = {}
+    folds = []
+    if n_labelled > 1:
+        strata = np.full(targets.labelled.size, UNLABELED, dtype=np.intp)
+        strata[targets.labelled] = 0 if targets.codes is None else targets.codes
+        cv = SemiSupervisedKFold(min(_GROWTH_FOLDS, n_labelled))
+        folds = check_folds(cv._split_strata(strata), targets.labelled)
+
+    def decisions_of(c: int) -> tuple[FloatArray, FloatArray]:
+        last["problem"] = problem_of(c)
+        fit = last["problem"].solve()
+        # A single label cannot be held out: its fitted value must do.
+        parts = [part.decisions for part in exact(fit, folds, "labels")] or [fit.labels.values]
+        return np.zeros(1), np.concatenate(parts)[None]
+
+    growth = grow_components(decisions_of, targets.labelled.size)
+    return growth.n_components, last["problem"]
 
 
 def _weighted_targets(

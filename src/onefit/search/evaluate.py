@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from onefit._typing import FloatArray
+from onefit.anchors import AnyGraph
 from onefit.assembly import build_factor
-from onefit.basis import KernelFactor, PlaneBasis, plane_basis
-from onefit.graphs import Graph
+from onefit.basis import PlaneBasis, plane_basis
+from onefit.components import grow_components
+from onefit.factors import Factor
 from onefit.search.candidates import Candidate, GraphGroup, KernelGroup
 from onefit.search.geometry import Geometry
 from onefit.search.held_out import held_out
@@ -26,24 +29,34 @@ def evaluate_group(
     start = time.perf_counter()
     kernel = group.settings.resolve(geometry.X)
     squared = None if geometry.squared is None else geometry.squared.copy()
-    factor = build_factor(kernel, group.settings, geometry.X, squared, group.seed)
+    labelled = np.flatnonzero(task.targets.labelled)
+
+    def factor_of(c: int | None) -> Factor:
+        settings = replace(group.settings, n_components=c)
+        return build_factor(kernel, settings, geometry.X, squared, labelled, group.seed)
+
+    components = group.settings.n_components
+    if isinstance(components, str):
+        components = _grown(task, geometry, factor_of, group.graphs[0])
+    factor = factor_of(components)
     shared = (time.perf_counter() - start) / group.n_candidates
     results = []
     for graph in group.graphs:
         part = _evaluate_graph(task, geometry, factor, graph)
         for result in part:
             result.fit_seconds += shared
+            result.n_components = components
         results.append(part)
     return results
 
 
 def _evaluate_graph(
-    task: Task, geometry: Geometry, factor: KernelFactor, group: GraphGroup
+    task: Task, geometry: Geometry, factor: Factor, group: GraphGroup
 ) -> list[CandidateResult]:
     start = time.perf_counter()
-    graph, _ = group.settings.build(geometry.X, geometry.neighbors)
+    graph, _ = group.settings.build(geometry.X, geometry.neighbors_for(group.settings))
     labelled = np.flatnonzero(task.targets.labelled)
-    basis = plane_basis(factor, graph.laplacian, labelled)
+    basis = plane_basis(factor, graph.operator, labelled)
     results = {c.index: CandidateResult(c.index) for c in group.candidates}
     score_seconds = 0.0
     for part in held_out(task, basis, graph, group.candidates):
@@ -59,10 +72,32 @@ def _evaluate_graph(
     return list(results.values())
 
 
+def _grown(
+    task: Task, geometry: Geometry, factor_of: Callable[[int], Factor], group: GraphGroup
+) -> int:
+    """Landmarks at which the best candidate's decisions on held-out labels settle."""
+    exactly = replace(task, criterion="exact", holdout="labels", criterion_params={})
+    graph, _ = group.settings.build(geometry.X, geometry.neighbors_for(group.settings))
+    labelled = np.flatnonzero(task.targets.labelled)
+
+    def decisions_of(c: int) -> tuple[FloatArray, FloatArray]:
+        basis = plane_basis(factor_of(c), graph.operator, labelled)
+        results = {one.index: CandidateResult(one.index) for one in group.candidates}
+        decisions: dict[int, FloatArray] = {}
+        for part in held_out(exactly, basis, graph, group.candidates):
+            _score(exactly, part, results)
+            stacked = np.concatenate(part.decisions, axis=1)
+            decisions |= {one.index: stacked[j] for j, one in enumerate(part.members)}
+        losses = np.array([np.mean(result.losses) for result in results.values()])
+        return losses, np.array([decisions[index] for index in results])
+
+    return grow_components(decisions_of, geometry.X.shape[0]).n_components
+
+
 def _refine(
     task: Task,
     basis: PlaneBasis,
-    graph: Graph,
+    graph: AnyGraph,
     candidates: Sequence[Candidate],
     results: dict[int, CandidateResult],
 ) -> None:

@@ -18,9 +18,10 @@ import numpy as np
 
 from onefit._threads import blas_threads
 from onefit._typing import FloatArray
-from onefit.basis import KernelFactor, PlaneBasis, plane_basis
+from onefit.anchors import AnyGraph
+from onefit.basis import PlaneBasis, plane_basis
+from onefit.factors import Factor
 from onefit.folds import Fold
-from onefit.graphs import Graph
 from onefit.problem import Problem
 from onefit.search.candidates import Candidate
 from onefit.search.plane import square_plane
@@ -33,11 +34,11 @@ __all__ = ["held_out_points", "newton_values", "point_problems"]
 
 
 def point_problems(
-    task: Task, factor: KernelFactor, graph: Graph, fold: Fold, candidates: Iterable[Candidate]
+    task: Task, factor: Factor, graph: AnyGraph, fold: Fold, candidates: Iterable[Candidate]
 ) -> Iterator[tuple[list[Candidate], Problem]]:
     """The fold's problem for every ratio of penalties, with the candidates of that ratio."""
     part = graph.only(fold.kept_rows)
-    basis = plane_basis(factor, part.laplacian, np.flatnonzero(task.targets.labelled))
+    basis = plane_basis(factor, part.operator, np.flatnonzero(task.targets.labelled))
     for members in by_deformation(candidates):
         problem = members[0].model._pose_problem(basis, part, task.targets, task.sample)
         yield members, _without_points(problem, fold)
@@ -52,7 +53,7 @@ def _without_points(problem: Problem, fold: Fold) -> Problem:
 def held_out_points(
     task: Task,
     basis: PlaneBasis,
-    graph: Graph,
+    graph: AnyGraph,
     candidates: Sequence[Candidate],
 ) -> Iterator[HeldOut]:
     """Decisions of all candidates on all folds, by "exact" or "newton"."""
@@ -71,7 +72,7 @@ def held_out_points(
 
 
 def _full_fits(
-    task: Task, basis: PlaneBasis, graph: Graph, candidates: Sequence[Candidate]
+    task: Task, basis: PlaneBasis, graph: AnyGraph, candidates: Sequence[Candidate]
 ) -> dict[int, LabelFit]:
     """Fits on all rows, from which a Newton step starts."""
     fits = {}

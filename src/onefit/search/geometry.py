@@ -10,9 +10,9 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from onefit._typing import FloatArray, Rows
-from onefit.assembly import shared_distances
+from onefit.assembly import GraphSettings, shared_distances
 from onefit.estimators import ManifoldEstimator
-from onefit.graphs import Neighbors, find_neighbors
+from onefit.neighbors import Neighbors
 from onefit.search.candidates import KernelGroup
 
 __all__ = ["Geometry", "geometry_of", "preprocess"]
@@ -28,13 +28,17 @@ class Geometry:
         Rows.
     squared : array of shape (N, N) or None
         Squared distances, where an exact kernel needs them.
-    neighbors : Neighbors or None
-        As many neighbours as any candidate asks for; None when no graph is a kNN graph.
+    neighbors : dict of Neighbors
+        As many neighbours, rows or anchors, as any candidate asks for, by how they are searched.
     """
 
     X: Rows
     squared: FloatArray | None
-    neighbors: Neighbors | None
+    neighbors: Mapping[Any, Neighbors | None]
+
+    def neighbors_for(self, settings: GraphSettings) -> Neighbors | None:
+        """The neighbours that a graph is made of; None for precomputed graphs."""
+        return self.neighbors.get(settings.search)
 
 
 def preprocess(
@@ -58,11 +62,13 @@ def geometry_of(X: Rows, groups: Sequence[KernelGroup]) -> Geometry:
     """Distances and neighbours that these groups need."""
     distances = [shared_distances(group.settings, X) for group in groups[:1]]
     squared = distances[0]
-    wanted = [
-        graph.settings.n_neighbors
-        for group in groups
-        for graph in group.graphs
-        if isinstance(graph.settings.graph, str)
-    ]
-    neighbors = find_neighbors(X, max(wanted), squared=squared) if wanted else None
+    wanted: dict[Any, tuple[GraphSettings, int, Any]] = {}
+    for group in groups:
+        for graph in group.graphs:
+            key, k = graph.settings.search, graph.settings.n_neighbors
+            most = max(k, wanted[key][1] if key in wanted else k)
+            wanted[key] = (graph.settings, most, group.seed)
+    neighbors = {
+        key: settings.find(X, k, squared, seed) for key, (settings, k, seed) in wanted.items()
+    }
     return Geometry(X, squared, neighbors)

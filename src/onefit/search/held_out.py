@@ -8,11 +8,11 @@ import numpy as np
 
 from onefit._threads import blas_threads
 from onefit._typing import FloatArray
+from onefit.anchors import AnyGraph
 from onefit.basis import PlaneBasis
 from onefit.criteria import CRITERIA
 from onefit.criteria.common import FoldDecisions
 from onefit.folds import Fold
-from onefit.graphs import Graph
 from onefit.problem import Problem
 from onefit.search.candidates import Candidate
 from onefit.search.fold_planes import held_out_points
@@ -27,7 +27,7 @@ _CANDIDATES_FOR_A_FOLD = 2
 
 
 def held_out(
-    task: Task, basis: PlaneBasis, graph: Graph, candidates: Sequence[Candidate]
+    task: Task, basis: PlaneBasis, graph: AnyGraph, candidates: Sequence[Candidate]
 ) -> Iterator[HeldOut]:
     """Decisions of all candidates, those of one deformation after the other."""
     if _goes_by_fold(task, candidates):

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from onefit._typing import FloatArray, IntArray, Sparse
+from onefit.anchors import AnyGraph
 from onefit.criteria.influence import fold_slopes, removed_rows
 from onefit.folds import Fold
-from onefit.graphs import Graph
 from onefit.problem import Fit, Problem
 from onefit.search.candidates import Candidate
 from onefit.search.task import at_ambient
@@ -70,7 +70,7 @@ def influence_plane(
     return decisions
 
 
-def _laplacian_on(graph: Graph, rows: IntArray) -> Sparse:
+def _laplacian_on(graph: AnyGraph, rows: IntArray) -> Sparse:
     return graph.only(rows).laplacian
 
 
@@ -78,7 +78,7 @@ def label_influence(
     spread: LabelSpread,
     fits: Sequence[Fit],
     folds: Sequence[Fold],
-    laplacian_of: Callable[[Graph, IntArray], Sparse] = _laplacian_on,
+    laplacian_of: Callable[[AnyGraph, IntArray], Sparse] = _laplacian_on,
 ) -> list[FloatArray]:
     """B_i on the labels for every fit: arrays of shape (t, l, q).
 

@@ -1,46 +1,58 @@
-"""How much memory a search needs, and what to do when that is too much."""
+"""What to do when the bases of a search need more memory than they may take."""
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
+from onefit.memory import (
+    blocked_bytes,
+    default_limit,
+    exact_bytes,
+    gibibytes,
+    nystrom_bytes,
+)
 from onefit.search.candidates import KernelGroup
 
-__all__ = ["exact_bytes", "fit_to_memory", "nystrom_bytes"]
-
-_DOUBLE = 8
-#: N x N matrices that an exact basis holds at its peak: distances, features, and three to reduce.
-_EXACT_MATRICES = 6
-#: N x c matrices of a Nystrom basis.
-_NYSTROM_MATRICES = 4
-
-
-def exact_bytes(n_rows: int) -> int:
-    """Peak memory of an exact basis on ``n_rows`` rows."""
-    return _EXACT_MATRICES * _DOUBLE * n_rows**2
-
-
-def nystrom_bytes(n_rows: int, n_components: int) -> int:
-    """Peak memory of a Nystrom basis."""
-    return _NYSTROM_MATRICES * _DOUBLE * n_components * (n_rows + n_components)
-
-
-def default_limit() -> float:
-    """Half of the machine's memory."""
-    return 0.5 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+__all__ = ["fit_to_memory", "memory_plan"]
 
 
 def fit_to_memory(
     groups: Sequence[KernelGroup], n_rows: int, limit: float | None, n_jobs: int
 ) -> list[KernelGroup]:
-    """Replace exact bases that do not fit by the largest Nystrom bases that do, with a warning."""
+    """Kernel groups that keep to the limit.
+
+    Exact bases that do not fit are replaced by the largest Nystrom bases that do, with a warning.
+    Nystrom bases whose features do not fit compute them in blocks.
+    """
     allowed = (default_limit() if limit is None else limit) / n_jobs
     is_exact = any(group.settings.n_components is None for group in groups)
-    if not is_exact or exact_bytes(n_rows) <= allowed:
-        return list(groups)
+    c = None
+    if is_exact and exact_bytes(n_rows) > allowed:
+        c = _largest(n_rows, allowed)
+        warnings.warn(
+            f"An exact basis on {n_rows} rows needs {gibibytes(exact_bytes(n_rows))} for each of "
+            f"{n_jobs} jobs, more than the {gibibytes(allowed)} allowed; using n_components={c} "
+            "instead. Set n_components, or raise memory_limit.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return [_limited(group, n_rows, c, allowed) for group in groups]
+
+
+def _limited(group: KernelGroup, n_rows: int, c: int | None, allowed: float) -> KernelGroup:
+    """One group under the limit; ``c`` takes the place of an exact basis that does not fit."""
+    settings = replace(group.settings, memory_limit=allowed)
+    if settings.n_components is None and c is not None:
+        settings = replace(settings, n_components=c)
+    if isinstance(settings.n_components, int):
+        settings.block(n_rows, settings.n_components)  # raises now if not even blocks fit
+    return replace(group, settings=settings)
+
+
+def _largest(n_rows: int, allowed: float) -> int:
+    """Most landmarks whose features fit into memory."""
     c = n_rows // 2
     while c > 1 and nystrom_bytes(n_rows, c) > allowed:
         c = c * 9 // 10
@@ -49,16 +61,22 @@ def fit_to_memory(
             f"memory_limit={allowed:.3g} bytes for each job is too little for {n_rows} rows; even "
             "one landmark does not fit. Raise memory_limit or lower n_jobs."
         )
-    warnings.warn(
-        f"An exact basis on {n_rows} rows needs {exact_bytes(n_rows) / 2**30:.1f} GiB for each of "
-        f"{n_jobs} jobs, more than the {allowed / 2**30:.1f} GiB allowed; using n_components={c} "
-        "instead. Set n_components, or raise memory_limit.",
-        UserWarning,
-        stacklevel=3,
-    )
-    return [
-        group
-        if group.settings.n_components is not None
-        else replace(group, settings=replace(group.settings, n_components=c))
-        for group in groups
-    ]
+    return c
+
+
+def memory_plan(groups: Sequence[KernelGroup], n_rows: int) -> list[str]:
+    """What the bases will take, one line for every number of components."""
+    lines = []
+    for settings in {group.settings.n_components: group.settings for group in groups}.values():
+        c = settings.n_components
+        if not isinstance(c, int):
+            continue
+        block, held = settings.block(n_rows, c), gibibytes(nystrom_bytes(n_rows, c))
+        if block is None:
+            lines.append(f"{n_rows} x {c} features are held: {held} for each job.")
+        else:
+            lines.append(
+                f"{n_rows} x {c} features would take {held}: computed in blocks of {block} rows, "
+                f"{gibibytes(blocked_bytes(block, c))} for each job."
+            )
+    return lines

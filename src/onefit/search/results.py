@@ -33,6 +33,9 @@ def cv_results(
     for name in results[0].scores:
         columns |= _score_columns(name, np.array([result.scores[name] for result in results]))
     columns["mean_test_loss"] = np.array([np.mean(result.losses) for result in results])
+    columns["n_components"] = np.ma.masked_equal(
+        [result.n_components or 0 for result in results], 0
+    )
     columns["error_bound"] = np.array([result.error_bound for result in results])
     return columns
 

@@ -34,7 +34,7 @@ from onefit.search.candidates import (
 from onefit.search.checkpoint import Checkpoint, fingerprint
 from onefit.search.evaluate import evaluate_group
 from onefit.search.geometry import Geometry, geometry_of, preprocess
-from onefit.search.memory import fit_to_memory
+from onefit.search.memory import fit_to_memory, memory_plan
 from onefit.search.progress import progress_bar
 from onefit.search.results import choose, cv_results
 from onefit.search.routing import Routed, route
@@ -98,7 +98,8 @@ class ManifoldSearchCV(GridSearchCV):
         File that keeps finished groups; a search started again with it goes on where it was.
     memory_limit : float, optional
         Bytes that bases may take; half of the machine's memory when None. An exact basis that
-        does not fit is replaced by the largest Nystrom basis that does, with a warning.
+        does not fit is replaced by the largest Nystrom basis that does, with a warning. Nystrom
+        features that do not fit are computed in blocks of rows; ``verbose`` says so beforehand.
     criterion_params : dict, optional
         Options of the criterion.
     random_state : int, RandomState instance or None, default=None
@@ -108,7 +109,8 @@ class ManifoldSearchCV(GridSearchCV):
     ----------
     cv_results_ : dict of arrays
         The columns of GridSearchCV; ``error_bound``, a bound on the error of the mean score (0
-        where it is exact); and ``mean_test_loss``, the held-out loss that breaks ties.
+        where it is exact); ``mean_test_loss``, the held-out loss that breaks ties; and
+        ``n_components``, landmarks of the basis (masked where it is exact).
     best_estimator_, best_params_, best_score_, best_index_
         The choice.
     certified_ : bool
@@ -219,6 +221,9 @@ class ManifoldSearchCV(GridSearchCV):
             results += self._run(task, fresh, len(candidates), upstream, X, store)
             candidates += fresh
         self.n_splits_ = len(task.folds)
+        if self.verbose and any(result.n_components for result in results):
+            used = sorted({result.n_components for result in results if result.n_components})
+            print("n_components used:", *used, flush=True)
         self._conclude(candidates, results)
         self.search_time_ = time.perf_counter() - start
         if self.refit is not False:
@@ -318,7 +323,10 @@ class ManifoldSearchCV(GridSearchCV):
         """Evaluate what is not on disk yet; results of these candidates in order."""
         n_jobs = effective_n_jobs(self.n_jobs)
         groups = group_candidates(self.estimator, candidates, first_index)
-        groups = fit_to_memory(groups, task.targets.labelled.size, self.memory_limit, n_jobs)
+        n_rows = task.targets.labelled.size
+        groups = fit_to_memory(groups, n_rows, self.memory_limit, n_jobs)
+        if self.verbose and first_index == 0:
+            print(*memory_plan(groups, n_rows), sep="\n", flush=True)
         self.n_groups_ += sum(len(group.graphs) for group in groups)
         label = f"{first_index}:"
         stored = {} if store is None else store.finished()
@@ -387,6 +395,12 @@ class ManifoldSearchCV(GridSearchCV):
     def _refit(self, X: Any, y: Any, fit_params: Mapping[str, Any]) -> None:
         start = time.perf_counter()
         self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_)
+        final = split_pipeline(self.best_estimator_)[1]
+        if self.memory_limit is not None:
+            final.set_params(memory_limit=self.memory_limit)
+        if isinstance(final.n_components, str):
+            # It has grown already.
+            final.set_params(n_components=int(self.cv_results_["n_components"][self.best_index_]))
         self.best_estimator_.fit(X, y, **fit_params)
         self.refit_time_ = time.perf_counter() - start
         if hasattr(self.best_estimator_, "feature_names_in_"):

@@ -48,6 +48,7 @@ class CandidateResult:
     error_bound: float = float("nan")
     fit_seconds: float = 0.0
     score_seconds: float = 0.0
+    n_components: int | None = None
 
 
 @dataclass(frozen=True)

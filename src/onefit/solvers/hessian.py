@@ -14,7 +14,8 @@ import numpy as np
 import scipy.linalg as sl
 
 from onefit._typing import FloatArray, IntArray
-from onefit.basis import Basis, Deformed, pivoted_cholesky
+from onefit.basis import Basis, Deformed
+from onefit.factors import pivoted_cholesky
 from onefit.solvers.correction import LabelCorrection
 
 __all__ = ["FullHessian", "LabelPart", "NystromHessian", "nystrom_hessian", "solve_bordered"]

@@ -1,0 +1,315 @@
+"""Many rows: a million on two cores, and how the cost grows.
+
+    python benchmarks/scale.py million    # 10^6 x 20 on a known manifold, 243 candidates, 5 folds
+    python benchmarks/scale.py growth     # cost against N, c, t and the number of candidates
+    python benchmarks/scale.py real       # cpusmall, next to methods of scikit-learn
+    python benchmarks/scale.py landmarks  # labelled rows among the landmarks, or not
+    python benchmarks/scale.py neighbors  # scikit-learn and the indices of faiss
+    python benchmarks/scale.py report     # tables and plot for the docs
+
+Set OPENBLAS_NUM_THREADS and OMP_NUM_THREADS to the number of cores.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from typing import Any
+
+import numpy as np
+from common import IMAGES, load, paper_split, save, write_table
+from sklearn.base import clone
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import RidgeCV
+from sklearn.pipeline import make_pipeline
+from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
+from sklearn.svm import SVC
+
+from onefit import LapRLSClassifier, LapRLSRegressor, ManifoldSearchCV, SemiSupervisedKFold
+from onefit.basis import plane_basis
+from onefit.datasets import make_noisy_manifold
+from onefit.factors import factor_kernel, factor_nystrom
+from onefit.folds import check_folds
+from onefit.graphs import Graph, heat_affinity
+from onefit.kernels import Kernel, median_squared_distance
+from onefit.landmarks import LANDMARK_RULES, choose_landmarks
+from onefit.neighbors import find_neighbors
+from onefit.search.plane import square_plane
+from onefit.targets import LabelWeights
+
+ROWS, SMALL, LABELS, TEST = 1_000_000, 5_000, 1_000, 20_000
+WIDTHS = [0.03, 0.1, 0.3]
+AMBIENT = [10.0**i for i in range(-7, 2)]
+#: The manifold term of a smooth function falls as 1 / N^2: the penalties follow.
+MANIFOLD = [10.0**i for i in range(-4, 5)]
+COMPONENTS = 1000
+LIMIT = 3e9
+
+
+def problem(n_rows: int, seed: int = 0) -> dict[str, Any]:
+    """Rows, noisy targets of the first LABELS of them, and test rows."""
+    X, truth = make_noisy_manifold(n_rows + TEST, 20, random_state=seed)
+    y = np.full(n_rows, np.nan)
+    noise = 0.5 * np.random.default_rng(seed).normal(size=LABELS)
+    y[:LABELS] = truth[:LABELS] + noise
+    return {"X": X[:n_rows], "y": y, "X_test": X[n_rows:], "y_test": truth[n_rows:]}
+
+
+def penalties(n_rows: int) -> dict[str, list[float]]:
+    scale = float((n_rows / 1000) ** 2)
+    return {"ambient_penalty": AMBIENT, "manifold_penalty": [scale * m for m in MANIFOLD]}
+
+
+def run(data: dict[str, Any], model: LapRLSRegressor, grid: dict, **params: Any) -> dict:
+    """One search: seconds, choice, test error, peak memory so far."""
+    cv = SemiSupervisedKFold(5, shuffle=True, random_state=0)
+    params = {"scoring": "neg_mean_squared_error", "cv": cv, "verbose": 1, **params}
+    start = time.perf_counter()
+    search = ManifoldSearchCV(model, grid, **params).fit(data["X"], data["y"])
+    seconds = time.perf_counter() - start
+    residual = search.predict(data["X_test"]) - data["y_test"]
+    result = {
+        "seconds": seconds,
+        "refit_seconds": search.refit_time_,
+        "best": {name: float(value) for name, value in search.best_params_.items()},
+        "cv_error": -float(search.best_score_),
+        "test_error": float(np.mean(np.square(residual))),
+        "neighbors": search.best_estimator_.neighbors_method_,
+        "peak_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    }
+    print({name: value for name, value in result.items() if name != "measured"}, flush=True)
+    return result
+
+
+def million(graph: str = "knn") -> None:
+    data = problem(ROWS)
+    model = LapRLSRegressor(
+        n_components=COMPONENTS, graph=graph, n_anchors=1000, n_neighbors=8, random_state=0
+    )
+    grid = {"kernel_width": WIDTHS, **penalties(ROWS)}
+    runs = {f"{ROWS:,} rows": run(data, model, grid, memory_limit=LIMIT)}
+    save("scale_million", {"components": COMPONENTS, "limit": LIMIT, "runs": runs})
+    part = {**data, "X": data["X"][:SMALL], "y": data["y"][:SMALL]}
+    del data
+    grid = {"kernel_width": WIDTHS, **penalties(SMALL)}
+    runs[f"{SMALL:,} rows, exact"] = run(part, LapRLSRegressor(n_neighbors=8), grid)
+    supervised = {"kernel_width": WIDTHS, "ambient_penalty": AMBIENT, "manifold_penalty": [0.0]}
+    runs["labels only"] = run(part, LapRLSRegressor(n_neighbors=8), supervised)
+    save("scale_million", {"components": COMPONENTS, "limit": LIMIT, "runs": runs})
+
+
+def growth() -> None:
+    """Seconds of a search with one kernel, the graph made beforehand and not."""
+    result: dict[str, Any] = {"rows": {}, "components": {}, "folds": {}, "candidates": {}}
+    for n in (10_000, 100_000, 1_000_000):
+        data = problem(n)
+        start = time.perf_counter()
+        nearest = find_neighbors(data["X"], 8)
+        W, _ = heat_affinity(nearest, "median")
+        graph_seconds = time.perf_counter() - start
+        model = LapRLSRegressor(n_components=500, graph=W, kernel_width=0.1, random_state=0)
+        seconds = _search_seconds(data, model, penalties(n), 5)
+        result["rows"][n] = {"graph": graph_seconds, "search": seconds}
+        print(n, graph_seconds, seconds, flush=True)
+        if n == 100_000:
+            base = penalties(n)
+            for c in (250, 500, 1000, 2000):
+                other = clone(model).set_params(n_components=c)
+                result["components"][c] = _search_seconds(data, other, base, 5)
+            for t in (5, 10, 20, 50):
+                result["folds"][t] = _search_seconds(data, model, base, t)
+            for k in (1, 3, 9):
+                few = {name: values[:k] for name, values in base.items()}
+                result["candidates"][k * k] = _search_seconds(data, model, few, 5)
+        save("scale_growth", result)
+
+
+def _search_seconds(data: dict[str, Any], model: Any, grid: dict, t: int) -> float:
+    start = time.perf_counter()
+    ManifoldSearchCV(model, grid, cv=t, refit=False, memory_limit=5e8).fit(data["X"], data["y"])
+    return time.perf_counter() - start
+
+
+def real() -> None:
+    """Is a target of cpusmall above its median? A tenth of 5,734 rows labelled."""
+    data = paper_split("cpusmall")
+    middle = np.median(data.y[data.labelled])
+    truth, test = (data.y > middle).astype(int), (data.y_test > middle).astype(int)
+    y = np.where(data.labelled, truth, -1)
+    known = data.labelled
+    width = median_squared_distance(data.X)
+    ours = ManifoldSearchCV(
+        LapRLSClassifier(n_components=1000, random_state=0), cv=5, random_state=0
+    )
+    ridge = make_pipeline(
+        Nystroem(gamma=0.5 / width, n_components=500, random_state=0),
+        RidgeCV(np.logspace(-6, 2, 9)),
+    )
+    rivals = {
+        "ManifoldSearchCV, c = 1,000": (ours, data.X, y),
+        "LabelSpreading (knn)": (LabelSpreading(kernel="knn", n_neighbors=8), data.X, y),
+        "SelfTraining (SVC)": (
+            SelfTrainingClassifier(SVC(gamma=0.5 / width, probability=True)),
+            data.X,
+            y,
+        ),
+        "Nystroem + RidgeCV, labels only": (ridge, data.X[known], y[known]),
+    }
+    runs = {}
+    for name, (model, X, labels) in rivals.items():
+        start = time.perf_counter()
+        model.fit(X, labels)
+        seconds = time.perf_counter() - start
+        predicted = model.predict(data.X_test)
+        if predicted.dtype.kind == "f":
+            predicted = (predicted > 0.5).astype(int)
+        runs[name] = {"seconds": seconds, "test_error": float(np.mean(predicted != test))}
+        print(name, runs[name], flush=True)
+    save("scale_real", {"rows": len(y), "labels": int(known.sum()), "runs": runs})
+
+
+def landmarks(n: int = 1500, c: int = 150, l: int = 75) -> None:
+    """Relative difference of held-out decisions to the exact basis, medians over 3 splits."""
+    ratios, result = (1e2, 1e4, 1e6, 1e8), {}
+    for name in ("cpusmall", "abalone", "a3a", "space_ga"):
+        data = paper_split(name)
+        X, y = data.X[:n], (data.y[:n] - data.y[:n].mean()) / data.y[:n].std()
+        laplacian = Graph(heat_affinity(find_neighbors(X, 8), "median")[0]).laplacian
+        for factor in (1 / 64, 1 / 8, 1.0):
+            kernel = Kernel(width=factor * median_squared_distance(X))
+            exact = factor_kernel(kernel(X))
+            found: dict[str, list] = {}
+            for seed in range(3):
+                labelled = np.sort(np.random.default_rng(seed).permutation(n)[:l])
+                truth = _held_out(exact, laplacian, labelled, y, ratios)
+                for rule in LANDMARK_RULES:
+                    rng = np.random.RandomState(seed)
+                    without = LANDMARK_RULES[rule](kernel, X, c, rng)
+                    chosen = choose_landmarks(rule, kernel, X, c, labelled, rng)
+                    for what, rows in ((rule, without), (f"{rule} and labelled", chosen)):
+                        basis = factor_nystrom(kernel.columns(X, rows), rows)
+                        other = _held_out(basis, laplacian, labelled, y, ratios)
+                        change = np.linalg.norm(other - truth, axis=1)
+                        found.setdefault(what, []).append(change / np.linalg.norm(truth, axis=1))
+            result[f"{name}, {factor:g}"] = {
+                what: np.median(values, axis=0).tolist() for what, values in found.items()
+            }
+        print(name, flush=True)
+    save("scale_landmarks", {"rows": n, "components": c, "labels": l, "ratios": ratios} | result)
+
+
+def _held_out(factor: Any, laplacian: Any, labelled: np.ndarray, y: np.ndarray, ratios) -> Any:
+    basis = plane_basis(factor, laplacian, labelled)
+    known = np.isin(np.arange(y.size), labelled)
+    folds = check_folds(SemiSupervisedKFold(5).split(y, np.where(known, y, np.nan)), known)
+    weights = LabelWeights(np.ones(labelled.size), None, None)
+    parts = [
+        square_plane(
+            basis.deform(ratio / y.size**2).labelled_gram,
+            np.array([1e-3]),
+            y[labelled][:, None],
+            weights,
+            folds,
+            fit_intercept=False,
+        )
+        for ratio in ratios
+    ]
+    return np.array([np.concatenate(part, axis=1).ravel() for part in parts])
+
+
+def neighbors() -> None:
+    result = {}
+    for n, d in ((20_000, 20), (20_000, 5), (200_000, 5), (200_000, 20)):
+        X = make_noisy_manifold(n, d, random_state=0)[0]
+        for method in ("sklearn", "ivf", "hnsw"):
+            start = time.perf_counter()
+            find_neighbors(X, 8, method=method)
+            result[f"{n:,} x {d}, {method}"] = time.perf_counter() - start
+            print(n, d, method, time.perf_counter() - start, flush=True)
+    save("scale_neighbors", {"seconds": result})
+
+
+def report() -> None:
+    for name, writer in WRITERS.items():
+        try:
+            writer(load(name))
+        except FileNotFoundError:
+            print(f"no {name} yet")
+
+
+def _write_million(result: dict) -> None:
+    rows = [
+        [
+            name,
+            f"{one['seconds'] / 60:.1f}",
+            f"{one['peak_bytes'] / 2**30:.1f}",
+            f"{one['test_error']:.4f}",
+        ]
+        for name, one in result["runs"].items()
+    ]
+    write_table("scale_million", ["", "minutes", "peak GiB", "test error"], rows, result)
+
+
+def _write_growth(result: dict) -> None:
+    import matplotlib.pyplot as plt
+
+    sizes = np.array([float(n) for n in result["rows"]])
+    graph, search = (
+        np.array([one[k] for one in result["rows"].values()]) for k in ("graph", "search")
+    )
+    figure, axes = plt.subplots(figsize=(5, 3.5), layout="constrained")
+    axes.loglog(sizes, graph + search, "o-", label="with the graph")
+    axes.loglog(sizes, search, "s--", label="without")
+    axes.set(xlabel="rows", ylabel="seconds", title="Search with one kernel, 500 landmarks")
+    axes.legend()
+    IMAGES.mkdir(exist_ok=True)
+    figure.savefig(IMAGES / "scale_growth.png", dpi=150)
+    slopes = [np.polyfit(np.log(sizes), np.log(y), 1)[0] for y in (graph + search, search)]
+    rows = [["rows", f"{int(n):,}", f"{s:.1f}"] for n, s in zip(sizes, search, strict=True)]
+    for what in ("components", "folds", "candidates"):
+        rows += [[what, f"{int(k):,}", f"{s:.1f}"] for k, s in result[what].items()]
+    rows += [["exponent in the rows, graph included", "", f"{slopes[0]:.2f}"]]
+    rows += [["exponent in the rows, search alone", "", f"{slopes[1]:.2f}"]]
+    write_table("scale_growth", ["against", "", "seconds"], rows, result)
+
+
+def _write_real(result: dict) -> None:
+    rows = [
+        [name, f"{one['seconds']:.1f}", f"{100 * one['test_error']:.2f}"]
+        for name, one in result["runs"].items()
+    ]
+    write_table("scale_real", ["method", "seconds", "test error, per cent"], rows, result)
+
+
+def _write_landmarks(result: dict) -> None:
+    cases = {name: found for name, found in result.items() if ", " in name}
+    rows = []
+    for name, found in cases.items():
+        cells = [
+            f"{found['uniform'][i]:.3f} → {found['uniform and labelled'][i]:.3f}"
+            for i in range(len(result["ratios"]))
+        ]
+        rows.append([name, *cells])
+    header = ["data, width / median", *(f"ratio {ratio:.0e}" for ratio in result["ratios"])]
+    write_table("scale_landmarks", header, rows, result)
+
+
+def _write_neighbors(result: dict) -> None:
+    rows = [[name, f"{seconds:.1f}"] for name, seconds in result["seconds"].items()]
+    write_table("scale_neighbors", ["rows x columns, method", "seconds"], rows, result)
+
+
+WRITERS = {
+    "scale_million": _write_million,
+    "scale_growth": _write_growth,
+    "scale_real": _write_real,
+    "scale_landmarks": _write_landmarks,
+    "scale_neighbors": _write_neighbors,
+}
+STEPS = {f.__name__: f for f in (million, growth, real, landmarks, neighbors, report)}
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1] not in STEPS:
+        sys.exit(__doc__)
+    STEPS[sys.argv[1]]()

@@ -1,0 +1,263 @@
+r"""Factors :math:`K \approx B B'` of the kernel: exact or Nystrom, stored or computed in blocks.
+
+A factor is shared by all graphs on the rows. A basis asks it for five things: features of some
+rows, products :math:`B a` and :math:`B'u`, the squared norms of the rows of B, and the quadratic
+form :math:`B'SB` of a sparse matrix. :class:`KernelFactor` keeps B and multiplies.
+:class:`BlockFactor` keeps the landmarks only, and computes the features of a block of rows
+whenever they are wanted, so that nothing of size N x c is ever held (equation (11)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import scipy.linalg as sl
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+from sklearn.utils import gen_batches
+
+from onefit._typing import FloatArray, IntArray, Rows
+from onefit.anchors import AnchorLaplacian, Operator
+from onefit.kernels import Kernel, drop_negligible
+
+__all__ = [
+    "BlockFactor",
+    "Factor",
+    "KernelFactor",
+    "factor_kernel",
+    "factor_nystrom",
+    "factor_nystrom_in_blocks",
+    "pivoted_cholesky",
+]
+
+
+#: Numbers between this and its inverse have products that single precision can hold.
+_SAFE = 1e-12
+
+
+class Factor(Protocol):
+    """A factor of the kernel; see the module's description."""
+
+    @property
+    def landmarks(self) -> IntArray:
+        """Rows that carry the kernel expansion."""
+        ...
+
+    @property
+    def triangle(self) -> FloatArray:
+        """Features of the landmarks, a lower triangle R: z(x) = R^{-1} k(landmarks, x)."""
+        ...
+
+    @property
+    def n_rows(self) -> int:
+        """N."""
+        ...
+
+    def rows(self, rows: IntArray) -> FloatArray:
+        """Features of some rows, of shape (n, c)."""
+        ...
+
+    def values(self, coef: FloatArray) -> FloatArray:
+        """B coef: function values on all rows."""
+        ...
+
+    def representer(self, weights: FloatArray) -> FloatArray:
+        """B' weights: coefficients of the kernel expansion with these weights on the rows."""
+        ...
+
+    def squared_norms(self) -> FloatArray:
+        """Squared norms of the rows of B, that is, k(x, x) as the factor sees it."""
+        ...
+
+    def quadratic_form(self, S: Operator) -> FloatArray:
+        """B'SB of a symmetric sparse matrix, or of the Laplacian of an anchor graph."""
+        ...
+
+
+@dataclass(frozen=True)
+class KernelFactor:
+    r"""A factor :math:`K \approx B B'` that is held in memory.
+
+    Parameters
+    ----------
+    features : array of shape (N, c)
+        B. Row i holds the features of row i: f = B a.
+    landmarks : array of shape (c,)
+        Rows that carry the kernel expansion: their features are a lower triangle R, and
+        z(x) = R^{-1} k(landmarks, x).
+    """
+
+    features: FloatArray
+    landmarks: IntArray
+
+    @property
+    def triangle(self) -> FloatArray:
+        return self.features[self.landmarks]
+
+    @property
+    def n_rows(self) -> int:
+        return self.features.shape[0]
+
+    def rows(self, rows: IntArray) -> FloatArray:
+        return self.features[rows]
+
+    def values(self, coef: FloatArray) -> FloatArray:
+        return self.features @ coef
+
+    def representer(self, weights: FloatArray) -> FloatArray:
+        return self.features.T @ weights
+
+    def squared_norms(self) -> FloatArray:
+        return np.einsum("ij,ij->i", self.features, self.features)
+
+    def quadratic_form(self, S: Operator) -> FloatArray:
+        return self.features.T @ drop_negligible(S @ self.features)
+
+
+@dataclass(frozen=True)
+class BlockFactor:
+    r"""A Nystrom factor whose features :math:`B = C R^{-\top}` are computed a block at a time.
+
+    Features are doubles always, because small pivots of R would magnify any rounding of C. The
+    products of equation (11) are of single precision within a block if ``single``, and are summed
+    in double precision: decisions change by at most 1e-7 + 2e-6 r of the largest, r the ratio of
+    equation (3).
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : array or sparse matrix of shape (N, n_features)
+        Rows.
+    landmarks : array of shape (c,)
+        Landmarks.
+    triangle : array of shape (c, c)
+        R, the lower Cholesky factor of the kernel between landmarks.
+    block : int
+        Rows of a block.
+    single : bool
+        Whether products of blocks are taken in single precision.
+    """
+
+    kernel: Kernel
+    X: Rows
+    landmarks: IntArray
+    triangle: FloatArray
+    block: int
+    single: bool = True
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.X.shape[0])
+
+    @cached_property
+    def _carriers(self) -> Rows:
+        """The landmarks themselves; a precomputed kernel needs their numbers only."""
+        return self.landmarks if self.kernel.name == "precomputed" else self.X[self.landmarks]
+
+    def rows(self, rows: IntArray | slice) -> FloatArray:
+        columns = self.kernel.between(self.X[rows], self._carriers)
+        features = sl.solve_triangular(
+            self.triangle, columns.T, lower=True, check_finite=False, overwrite_b=True
+        )
+        return drop_negligible(np.ascontiguousarray(features.T))
+
+    def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
+        for rows in gen_batches(self.n_rows, self.block):
+            yield rows, self.rows(rows)
+
+    def values(self, coef: FloatArray) -> FloatArray:
+        return np.concatenate([B @ coef for _, B in self._blocks()])
+
+    def representer(self, weights: FloatArray) -> FloatArray:
+        total = np.zeros((self.landmarks.size, weights.shape[1]))
+        for rows, B in self._blocks():
+            total += B.T @ weights[rows]
+        return total
+
+    def squared_norms(self) -> FloatArray:
+        return np.concatenate([np.einsum("ij,ij->i", B, B) for _, B in self._blocks()])
+
+    def quadratic_form(self, S: Operator) -> FloatArray:
+        """Equation (11): blocks of rows that are near each other in the graph, one by one."""
+        if isinstance(S, AnchorLaplacian):
+            return S.quadratic_form(self._blocks())
+        order = reverse_cuthill_mckee(S, symmetric_mode=True)
+        total = np.zeros((self.landmarks.size, self.landmarks.size))
+        for batch in gen_batches(self.n_rows, self.block):
+            inside = np.sort(order[batch])
+            strip = S[inside]
+            B = self.rows(inside)
+            smoothed = strip[:, inside] @ B
+            outside = np.setdiff1d(strip.indices, inside)
+            for start in range(0, outside.size, self.block):
+                part = outside[start : start + self.block]
+                smoothed += strip[:, part] @ self.rows(part)
+            total += self._product(B, drop_negligible(smoothed))
+        return 0.5 * (total + total.T)
+
+    def _product(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        """A'B, where it may be so in single precision, scaled against overflow."""
+        if not self.single:
+            return A.T @ B
+        scales = [max(float(M.max()), -float(M.min())) for M in (A, B)]
+        if min(scales) == 0.0:
+            return np.zeros((A.shape[1], B.shape[1]))
+        parts = [
+            # In place: neither block is needed afterwards.
+            M.astype(np.float32)
+            if _SAFE < s < 1.0 / _SAFE
+            else np.divide(M, s, out=M).astype(np.float32)
+            for M, s in zip((A, B), scales, strict=True)
+        ]
+        factor = np.prod([1.0 if _SAFE < s < 1.0 / _SAFE else s for s in scales])
+        return factor * (parts[0].T @ parts[1]).astype(np.float64)
+
+
+def factor_kernel(K: FloatArray) -> KernelFactor:
+    """Exact factor of a kernel matrix, which is overwritten.
+
+    Cholesky with complete pivoting stops at the numerical rank: repeated rows drop out, and wide
+    kernels, whose matrices have few eigenvalues above rounding, give few features.
+    """
+    n = K.shape[0]
+    factor, pivots, rank, _ = sl.lapack.dpstrf(K.T, lower=1, overwrite_a=1)
+    pivots = pivots.astype(np.intp) - 1
+    features = np.empty((n, rank))
+    for i, row in enumerate(pivots):
+        features[row, : i + 1] = factor[i, : min(i + 1, rank)]
+        features[row, i + 1 :] = 0.0
+    return KernelFactor(drop_negligible(features), pivots[:rank])
+
+
+def factor_nystrom(columns: FloatArray, landmarks: IntArray) -> KernelFactor:
+    r"""Nystrom factor :math:`C P^+ C' = B B'` from kernel columns C of shape (N, c)."""
+    lower, kept = pivoted_cholesky(columns[landmarks])
+    features = sl.solve_triangular(lower, columns[:, kept].T, lower=True, check_finite=False).T
+    features = np.ascontiguousarray(features)
+    features[landmarks[kept]] = lower
+    return KernelFactor(drop_negligible(features), landmarks[kept])
+
+
+def factor_nystrom_in_blocks(
+    kernel: Kernel,
+    X: Rows,
+    P: FloatArray,
+    landmarks: IntArray,
+    block: int,
+    *,
+    single: bool = True,
+) -> BlockFactor:
+    """The factor of :func:`factor_nystrom`, of which only P, kernel between landmarks, is held."""
+    lower, kept = pivoted_cholesky(P)
+    return BlockFactor(kernel, X, landmarks[kept], lower, block, single)
+
+
+def pivoted_cholesky(P: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Lower triangle R of P[kept][:, kept] = R R', ``kept`` the numerically independent rows."""
+    factor, pivots, rank, _ = sl.lapack.dpstrf(P, lower=1)
+    kept = pivots[:rank].astype(np.intp) - 1
+    return np.tril(factor[:rank, :rank]), kept
