@@ -75,7 +75,7 @@ def _decisions(name: str, data: protocol.Data, params: list, c: int | None) -> n
     for group in groups:
         squared = None if geometry.squared is None else geometry.squared.copy()
         kernel = group.settings.resolve(data.X)
-        factor = build_factor(kernel, group.settings, data.X, squared, labelled, 0)
+        factor = build_factor(kernel, group.settings, data.X, squared, 0)
         for part in group.graphs:
             neighbors = geometry.neighbors_for(part.settings)
             graph, _ = part.settings.build(data.X, neighbors)

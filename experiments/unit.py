@@ -143,8 +143,7 @@ def evaluate(name: str, repeat: int, params: Sequence[dict] | None = None) -> Ta
         for group in groups:
             kernel = group.settings.resolve(geometry.X)
             squared = None if geometry.squared is None else geometry.squared.copy()
-            labelled = np.flatnonzero(unit.task.targets.labelled)
-            factor = build_factor(kernel, group.settings, geometry.X, squared, labelled, repeat)
+            factor = build_factor(kernel, group.settings, geometry.X, squared, repeat)
             features = _test_features(unit.data, kernel, factor)
             for graph_group in group.graphs:
                 _evaluate_plane(unit, geometry, factor, features, graph_group)

@@ -76,7 +76,7 @@ class TestSearch:
         grid = {"kernel_width": [0.1, 10.0], "manifold_penalty": [0.1, 10.0, 1e3]}
         model = LapRLSClassifier(n_components="auto", random_state=0)
         search = ManifoldSearchCV(model, grid, cv=5, verbose=1).fit(X, Y)
-        assert "n_components used:" in capsys.readouterr().out
+        assert "n_components used:" in capsys.readouterr().err
         used = search.cv_results_["n_components"]
         wide = np.array(search.cv_results_["param_kernel_width"] == 10.0)
         assert used[wide].max() <= used[~wide].min()

@@ -347,9 +347,17 @@ class TestParameters:
             with pytest.raises(ValueError, match=rf"{name}={value}; expected an integer >= 1"):
                 fit(estimator, **{name: value})
         for value in (2.0, True, "3", np.nan):
+            if (name, value) == ("n_components", "3"):
+                continue  # a word is looked up among those that it takes
             message = rf"{name}={value!r} is of type {type(value).__name__}; expected an integer"
             with pytest.raises(TypeError, match=message):
                 fit(estimator, **{name: value})
+
+    @every_estimator
+    def test_components_in_words(self, estimator):
+        message = r"n_components='3'; expected one of \['auto'\]\. Or a number, or None"
+        with pytest.raises(ValueError, match=message):
+            fit(estimator, n_components="3")
 
     def test_other_numbers_are_fine(self):
         expected = fit(LapRLSClassifier(), ambient_penalty=0.5, n_neighbors=5)
@@ -364,7 +372,7 @@ class TestParameters:
             ("kernel", r"\['additive_chi2', .*'gaussian'.*\]. Or pass a callable"),
             ("graph_weights", r"\['binary', 'heat'\]"),
             ("laplacian", r"\['normalized', 'unnormalized'\]"),
-            ("landmarks", r"\['rpcholesky', 'uniform'\]"),
+            ("landmarks", r"\['kmeans\+\+', 'rpcholesky', 'uniform'\]"),
         ],
     )
     @pytest.mark.parametrize("value", ["unknown", None, 3])
@@ -647,7 +655,9 @@ class TestGraphs:
     @every_estimator
     @pytest.mark.parametrize("value", [None, "rbf", 3, [[0, 1], [1, 0]]], ids=str)
     def test_no_graph(self, estimator, value):
-        message = r"graph=.*; expected 'knn', a sparse or dense affinity .* or a function of X"
+        message = (
+            r"graph=.*; expected 'knn', 'anchor', a sparse or dense affinity .* or a function of X"
+        )
         with pytest.raises(ValueError, match=message):
             fit(estimator, graph=value)
 

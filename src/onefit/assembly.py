@@ -23,7 +23,7 @@ from onefit.kernels import (
     median_squared_distance,
     squared_distances,
 )
-from onefit.landmarks import LANDMARK_RULES, choose_landmarks
+from onefit.landmarks import LANDMARK_RULES
 from onefit.memory import block_rows, blocked_bytes, default_limit, nystrom_bytes
 from onefit.neighbors import NEIGHBOR_METHODS, Neighbors, find_neighbors
 from onefit.validation import check_choice, check_integer, check_number
@@ -217,7 +217,7 @@ def build_basis(
     """Exact basis for a single fit, or Nystrom basis; may overwrite ``squared``."""
     if settings.n_components is None:
         return KernelBasis(_kernel_matrix(kernel, X, squared), graph.laplacian, labelled)
-    factor = build_factor(kernel, settings, X, squared, labelled, seed)
+    factor = build_factor(kernel, settings, X, squared, seed)
     return plane_basis(factor, graph.operator, labelled)
 
 
@@ -226,7 +226,6 @@ def build_factor(
     settings: KernelSettings,
     X: Rows,
     squared: FloatArray | None,
-    labelled: IntArray,
     seed: Any,
 ) -> Factor:
     """Exact or Nystrom factor of the kernel for all graphs; may overwrite ``squared``."""
@@ -244,9 +243,7 @@ def build_factor(
             f"{n}. n_components=None is the exact basis."
         )
     rng = check_random_state(seed)
-    landmarks = choose_landmarks(
-        settings.landmarks, kernel, X, settings.n_components, labelled, rng
-    )
+    landmarks = LANDMARK_RULES[settings.landmarks](kernel, X, settings.n_components, rng)
     if not landmarks.size:
         raise ValueError(
             f"kernel={kernel.name!r} is 0 between every row and itself, so that f could only be 0. "

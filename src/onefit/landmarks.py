@@ -1,8 +1,8 @@
 """Which rows carry the Nystrom approximation.
 
-Every rule takes rows that are landmarks already (``given``) and adds others to them. Rules that
-look at distances or at the kernel do so on a sample of the rows when there are very many: the cost
-of choosing then does not grow with N.
+Rules that look at distances or at the kernel do so on a sample of the rows when there are very
+many: the cost of choosing then does not grow with N. No rule knows which rows have labels: a
+held-out label on a landmark would be predicted better than one on another row.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from onefit.kernels import Kernel
 
 __all__ = [
     "LANDMARK_RULES",
-    "choose_landmarks",
     "kmeans_sample",
     "randomly_pivoted_cholesky",
     "uniform",
@@ -30,80 +29,35 @@ _ROWS_PER_LANDMARK = 10
 _SMALLEST_SAMPLE = 10_000
 #: Most pivots drawn at a time.
 _MOST_PIVOTS = 100
-_NONE: IntArray = np.empty(0, dtype=np.intp)
 
 
 class LandmarkRule(Protocol):
-    """Chooses ``n_landmarks`` rows, those ``given`` among them; sorted."""
+    """Chooses ``n_landmarks`` rows; sorted."""
 
     def __call__(
-        self,
-        kernel: Kernel,
-        X: Rows,
-        n_landmarks: int,
-        rng: np.random.RandomState,
-        given: IntArray = ...,
+        self, kernel: Kernel, X: Rows, n_landmarks: int, rng: np.random.RandomState
     ) -> IntArray: ...
 
 
-def choose_landmarks(
-    rule: str,
-    kernel: Kernel,
-    X: Rows,
-    n_landmarks: int,
-    labelled: IntArray,
-    rng: np.random.RandomState,
-) -> IntArray:
-    """Landmarks by a rule, with labelled rows for up to half of them.
-
-    With a small manifold penalty the solution lies in the span of the kernel functions of the
-    labelled rows: there the approximation is exact if they are landmarks. Where there are more of
-    them than half of the landmarks, some are drawn at random.
-
-    Parameters
-    ----------
-    rule : str
-        A name of ``LANDMARK_RULES``.
-    kernel, X
-        Kernel and rows.
-    n_landmarks : int
-        How many.
-    labelled : array of shape (l,)
-        Numbers of the labelled rows.
-    rng : RandomState
-        Where randomness comes from.
-    """
-    half = n_landmarks // 2
-    given = labelled if labelled.size <= half else rng.permutation(labelled)[:half]
-    return LANDMARK_RULES[rule](kernel, X, n_landmarks, rng, given)
-
-
-def uniform(
-    kernel: Kernel, X: Rows, n_landmarks: int, rng: np.random.RandomState, given: IntArray = _NONE
-) -> IntArray:
+def uniform(kernel: Kernel, X: Rows, n_landmarks: int, rng: np.random.RandomState) -> IntArray:
     """Rows drawn uniformly without replacement, as in the paper."""
-    rows = rng.permutation(X.shape[0])
-    if given.size:
-        rows = np.concatenate([given, rows[~np.isin(rows, given)]])
-    return np.sort(rows[:n_landmarks])
+    return np.sort(rng.permutation(X.shape[0])[:n_landmarks])
 
 
 def kmeans_sample(
-    kernel: Kernel, X: Rows, n_landmarks: int, rng: np.random.RandomState, given: IntArray = _NONE
+    kernel: Kernel, X: Rows, n_landmarks: int, rng: np.random.RandomState
 ) -> IntArray:
     """Rows that k-means++ would start from: far from each other, on a sample of the rows.
 
     Repeated rows are chosen once, so that there may be fewer landmarks than asked for.
     """
-    sample = _sample(X.shape[0], n_landmarks, rng, given)
-    others = sample[given.size :]
-    wanted = n_landmarks - given.size
-    _, chosen = kmeans_plusplus(X[others], wanted, random_state=rng)
-    return np.unique(np.concatenate([given, others[chosen]]))
+    sample = _sample(X.shape[0], n_landmarks, rng)
+    _, chosen = kmeans_plusplus(X[sample], n_landmarks, random_state=rng)
+    return np.unique(sample[chosen])
 
 
 def randomly_pivoted_cholesky(
-    kernel: Kernel, X: Rows, n_landmarks: int, rng: np.random.RandomState, given: IntArray = _NONE
+    kernel: Kernel, X: Rows, n_landmarks: int, rng: np.random.RandomState
 ) -> IntArray:
     r"""Rows drawn one after the other, each in proportion to what the others leave unexplained.
 
@@ -121,30 +75,23 @@ def randomly_pivoted_cholesky(
     Epperly, Tropp, Webber, "Embrace rejection: kernel matrix approximation by accelerated randomly
     pivoted Cholesky", arXiv:2410.03969, 2024.
     """
-    sample = _sample(X.shape[0], n_landmarks, rng, given)
+    sample = _sample(X.shape[0], n_landmarks, rng)
     rows = X[np.ix_(sample, sample)] if kernel.name == "precomputed" else X[sample]
-    first = np.arange(given.size)
-    return np.sort(sample[_pivots(kernel, rows, n_landmarks, rng, first)])
+    return np.sort(sample[_pivots(kernel, rows, n_landmarks, rng)])
 
 
-def _pivots(
-    kernel: Kernel, X: Rows, n_landmarks: int, rng: np.random.RandomState, first: IntArray
-) -> IntArray:
-    """Pivots on these rows, beginning with those that are independent among ``first``."""
+def _pivots(kernel: Kernel, X: Rows, n_landmarks: int, rng: np.random.RandomState) -> IntArray:
+    """Pivots on these rows, in the order in which they are drawn."""
     residual = kernel.diagonal(X)
     explained_at = 1e-12 * residual.max()
     factor: FloatArray = np.empty((residual.size, n_landmarks))
-    chosen = _NONE
+    chosen: IntArray = np.empty(0, dtype=np.intp)
     block = max(1, min(_MOST_PIVOTS, n_landmarks // 10))
     while chosen.size < n_landmarks and residual.max() > explained_at:
         c = chosen.size
-        if first.size:
-            proposed, first = first[:block], first[block:]
-            threshold = np.full(proposed.size, explained_at)
-        else:
-            proposed = rng.choice(residual.size, size=block, p=residual / residual.sum())
-            threshold = rng.uniform(size=block) * residual[proposed]
-            threshold[0] = 0.0
+        proposed = rng.choice(residual.size, size=block, p=residual / residual.sum())
+        threshold = rng.uniform(size=block) * residual[proposed]
+        threshold[0] = 0.0
         columns = kernel.columns(X, proposed) - factor[:, :c] @ factor[proposed, :c].T
         lower, kept = _accepted(columns[proposed], threshold, n_landmarks - c)
         pivots = proposed[kept]
@@ -172,14 +119,12 @@ def _accepted(H: FloatArray, threshold: FloatArray, most: int) -> tuple[FloatArr
     return np.tril(lower), kept
 
 
-def _sample(n_rows: int, n_landmarks: int, rng: np.random.RandomState, given: IntArray) -> IntArray:
-    """Rows to choose from: those given first, then others drawn uniformly."""
+def _sample(n_rows: int, n_landmarks: int, rng: np.random.RandomState) -> IntArray:
+    """Rows to choose from."""
     size = max(_SMALLEST_SAMPLE, _ROWS_PER_LANDMARK * n_landmarks)
     if n_rows <= size:
-        others = np.arange(n_rows)
-    else:
-        others = np.sort(rng.choice(n_rows, size=size, replace=False))
-    return np.concatenate([given, others[~np.isin(others, given)]]) if given.size else others
+        return np.arange(n_rows)
+    return np.sort(rng.choice(n_rows, size=size, replace=False))
 
 
 LANDMARK_RULES: dict[str, LandmarkRule] = {

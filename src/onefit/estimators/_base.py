@@ -95,8 +95,7 @@ _PARAMETERS = """kernel : str or callable, default="gaussian"
         by no more than 1 %.
     landmarks : {"uniform", "kmeans++", "rpcholesky"}, default="uniform"
         How landmarks are chosen: uniformly, far from each other as k-means++ does, or by randomly
-        pivoted Cholesky, which needs fewer. Up to half of them are labelled rows: all of these, if
-        there are not more.
+        pivoted Cholesky, which needs fewer.
     memory_limit : float, optional
         Bytes that the Nystrom features may take; half of the machine's memory when None. Features
         that do not fit are computed in blocks of rows, again whenever they are wanted.

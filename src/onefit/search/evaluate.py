@@ -29,11 +29,10 @@ def evaluate_group(
     start = time.perf_counter()
     kernel = group.settings.resolve(geometry.X)
     squared = None if geometry.squared is None else geometry.squared.copy()
-    labelled = np.flatnonzero(task.targets.labelled)
 
     def factor_of(c: int | None) -> Factor:
         settings = replace(group.settings, n_components=c)
-        return build_factor(kernel, settings, geometry.X, squared, labelled, group.seed)
+        return build_factor(kernel, settings, geometry.X, squared, group.seed)
 
     components = group.settings.n_components
     if isinstance(components, str):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-__all__ = ["Progress", "progress_bar"]
+__all__ = ["Progress", "progress_bar", "say"]
 
 
 class Progress(Protocol):
@@ -20,6 +20,12 @@ class Progress(Protocol):
 class _Silent:
     def advance(self, n: int) -> None:
         """Say nothing."""
+
+
+def say(lines: Iterable[str]) -> None:
+    """Write lines for the user, where the progress bar is too: standard output is not ours."""
+    for line in lines:
+        print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -35,7 +35,7 @@ from onefit.search.checkpoint import Checkpoint, fingerprint
 from onefit.search.evaluate import evaluate_group
 from onefit.search.geometry import Geometry, geometry_of, preprocess
 from onefit.search.memory import fit_to_memory, memory_plan
-from onefit.search.progress import progress_bar
+from onefit.search.progress import progress_bar, say
 from onefit.search.results import choose, cv_results
 from onefit.search.routing import Routed, route
 from onefit.search.scoring import fold_scorer, named_scorers
@@ -223,7 +223,7 @@ class ManifoldSearchCV(GridSearchCV):
         self.n_splits_ = len(task.folds)
         if self.verbose and any(result.n_components for result in results):
             used = sorted({result.n_components for result in results if result.n_components})
-            print("n_components used:", *used, flush=True)
+            say([f"n_components used: {', '.join(map(str, used))}"])
         self._conclude(candidates, results)
         self.search_time_ = time.perf_counter() - start
         if self.refit is not False:
@@ -326,7 +326,7 @@ class ManifoldSearchCV(GridSearchCV):
         n_rows = task.targets.labelled.size
         groups = fit_to_memory(groups, n_rows, self.memory_limit, n_jobs)
         if self.verbose and first_index == 0:
-            print(*memory_plan(groups, n_rows), sep="\n", flush=True)
+            say(memory_plan(groups, n_rows))
         self.n_groups_ += sum(len(group.graphs) for group in groups)
         label = f"{first_index}:"
         stored = {} if store is None else store.finished()
