@@ -27,7 +27,7 @@ from sklearn.metrics import (
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.neighbors import kneighbors_graph
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from onefit import (
     LapLogisticRegression,
@@ -741,3 +741,79 @@ class TestMetadata:
             search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV)
             with pytest.raises(ValueError, match="sample_weight"):
                 search.fit(X, y, sample_weight=weights)
+
+
+class TestReview:
+    """What a reviewer found."""
+
+    def test_the_refit_is_what_was_cross_validated(self, wine):
+        X, y, _ = wine
+        search = ManifoldSearchCV(
+            LapRLSClassifier(random_state=0),
+            {"ambient_penalty": [1e-3, 1e-1]},
+            cv=CV,
+            memory_limit=300_000,
+        )
+        with pytest.warns(UserWarning, match="n_components"):
+            search.fit(X, y)
+        used = search.cv_results_["n_components"][search.best_index_]
+        assert search.best_estimator_.n_components == used < len(X)
+
+    def test_long_arrays_in_preprocessing_are_told_apart(self, moons):
+        X, y, _ = moons
+
+        def scaled(X, w):
+            return X * w[600]
+
+        one, other = np.ones(1230), np.ones(1230)
+        other[600] = 1e-3
+        pipeline = Pipeline([("scale", FunctionTransformer(scaled)), ("model", LapRLSClassifier())])
+        pipeline.set_params(scale__kw_args={"w": one})
+        grid = {"scale__kw_args": [{"w": one}, {"w": other}], "model__kernel_width": [0.5]}
+        both = ManifoldSearchCV(pipeline, grid, cv=CV).fit(X, y).cv_results_["mean_test_loss"]
+        for i, kw_args in enumerate(grid["scale__kw_args"]):
+            alone = {**grid, "scale__kw_args": [kw_args]}
+            found = ManifoldSearchCV(pipeline, alone, cv=CV).fit(X, y).cv_results_
+            assert both[i] == pytest.approx(found["mean_test_loss"][0])
+        assert both[0] != pytest.approx(both[1], rel=1e-3)
+
+    def test_a_checkpoint_knows_what_a_scorer_does(self, moons, tmp_path):
+        X, y, _ = moons
+        path = tmp_path / "c"
+        options = {"cv": CV, "checkpoint": path}
+        first = {"scoring": lambda e, X, y: accuracy_score(y, e.predict(X))}
+        other = {"scoring": lambda e, X, y: -accuracy_score(y, e.predict(X))}
+        ManifoldSearchCV(LapRLSClassifier(), GRID, **options, **first).fit(X, y)
+        with pytest.raises(ValueError, match="another search"):
+            ManifoldSearchCV(LapRLSClassifier(), GRID, **options, **other).fit(X, y)
+
+    def test_a_checkpoint_wants_a_seed(self, moons, tmp_path):
+        X, y, _ = moons
+        shuffled = SemiSupervisedKFold(3, shuffle=True)
+        for options in ({}, {"cv": shuffled}, {"cv": CV, "n_iter": 2}):
+            search = ManifoldSearchCV(
+                LapRLSClassifier(), GRID, checkpoint=tmp_path / "c", **options
+            )
+            with pytest.raises(ValueError, match="random_state"):
+                search.fit(X, y)
+
+    def test_times_add_up(self, wine):
+        X, y, _ = wine
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, refit=False).fit(X, y)
+        columns = search.cv_results_
+        shares = (columns["mean_fit_time"] + columns["mean_score_time"]).sum() * search.n_splits_
+        assert 0.8 * search.search_time_ < shares < 1.05 * search.search_time_
+
+    def test_a_scorer_sees_the_fold_and_nothing_else(self, moons):
+        X, y, _ = moons
+        search = ManifoldSearchCV(
+            LapRLSClassifier(), GRID, cv=CV, scoring=lambda e, X, y: len(e.predict(X[:1]))
+        )
+        with pytest.raises(ValueError, match="all at once"):
+            search.fit(X, y)
+
+    def test_probabilities_that_the_model_does_not_have(self, moons):
+        X, y, _ = moons
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, scoring="neg_log_loss")
+        with pytest.raises(ValueError, match="LapLogisticRegression"):
+            search.fit(X, y)

@@ -25,6 +25,11 @@ def run(options: argparse.Namespace) -> None:
     kept = make_partially_labeled(
         penguins.target, n_labeled=options.labels, random_state=options.seed
     )
+    if (kept != -1).all():
+        raise ValueError(
+            f"--labels {options.labels} keeps all labels; expected fewer than {len(truth)}, so "
+            "that some are left to predict."
+        )
     frame = penguins.data.assign(species=np.where(kept == -1, "", truth))
     prepared = prepare(frame, "species")
     n_known, n_hidden = int(prepared.labelled.sum()), int((~prepared.labelled).sum())

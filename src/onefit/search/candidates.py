@@ -25,6 +25,7 @@ __all__ = [
     "group_candidates",
     "list_candidates",
     "paper_grid",
+    "params_key",
     "split_jobs",
     "split_pipeline",
 ]
@@ -200,8 +201,12 @@ def group_candidates(
         before = {k: v for k, v in params.items() if not k.startswith(prefix)}
         model = _varied(final, own)
         kernel, graph = model._checked_settings()
-        kernel_key = (_key(before), _key(vars(kernel)), _key({"seed": model.random_state}))
-        graph_key = _key(vars(graph))
+        kernel_key = (
+            params_key(before),
+            params_key(vars(kernel)),
+            params_key({"seed": model.random_state}),
+        )
+        graph_key = params_key(vars(graph))
         shared.setdefault(kernel_key, (before, kernel, model.random_state))
         graphs.setdefault(graph_key, graph)
         tree.setdefault(kernel_key, {}).setdefault(graph_key, []).append(Candidate(index, model))
@@ -220,14 +225,14 @@ def _varied(final: ManifoldEstimator, params: Mapping[str, Any]) -> ManifoldEsti
     return model.set_params(**params)
 
 
-def _key(params: Mapping[str, Any]) -> tuple[Any, ...]:
+def params_key(params: Mapping[str, Any]) -> tuple[Any, ...]:
     """Hashable form of parameters; what cannot be hashed counts by identity."""
     return tuple((name, _hashable(value)) for name, value in sorted(params.items()))
 
 
 def _hashable(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return _key(value)
+        return params_key(value)
     try:
         hash(value)
     except TypeError:

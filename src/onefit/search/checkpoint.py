@@ -8,6 +8,7 @@ exactly what they held is computed again.
 from __future__ import annotations
 
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -127,7 +128,24 @@ def _update(digest: Any, part: Any) -> None:
         digest.update(f"[{len(part)}".encode())
         for item in part:
             _update(digest, item)
+    elif isinstance(part, np.random.RandomState):
+        _update(digest, list(part.get_state(legacy=True)))
+    elif isinstance(part, functools.partial):
+        _update(digest, [part.func, part.args, part.keywords])
     elif callable(part) and hasattr(part, "__qualname__"):
         digest.update(f"{part.__module__}.{part.__qualname__}".encode())
+        _update_code(digest, part)
     else:
         digest.update(repr(part).encode("utf-8"))
+
+
+def _update_code(digest: Any, function: Any) -> None:
+    """What a function does, not only its name: two lambdas have the same."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return
+    digest.update(code.co_code)
+    for constant in code.co_consts:
+        digest.update(constant.co_code if hasattr(constant, "co_code") else repr(constant).encode())
+    _update(digest, [code.co_names, function.__defaults__, function.__kwdefaults__])
+    _update(digest, [cell.cell_contents for cell in function.__closure__ or ()])

@@ -140,7 +140,17 @@ class _Answered(BaseEstimator):
         return True
 
     def predict(self, X: Any) -> Any:
-        return self.model._predict_from_decisions(self.decisions)
+        return self.model._predict_from_decisions(self._answer(X))
+
+    def _answer(self, X: Any) -> Any:
+        """The decisions, if it is the fold that is asked about."""
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        if n_rows != len(self.decisions):
+            raise ValueError(
+                f"the scorer asked for {n_rows} rows of a fold of {len(self.decisions)}; in a "
+                "search a scorer can have predictions of the held-out rows only, all at once."
+            )
+        return self.decisions
 
 
 class _AnsweredRegressor(RegressorMixin, _Answered):
@@ -155,11 +165,12 @@ class _AnsweredClassifier(ClassifierMixin, _Answered):
         return self.model.classes_
 
     def decision_function(self, X: Any) -> FloatArray:
-        return self.decisions[:, 0] if self.decisions.shape[1] == 1 else self.decisions
+        decisions: FloatArray = self._answer(X)
+        return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     @available_if(lambda self: hasattr(self.model, "_log_proba_from_decisions"))
     def predict_proba(self, X: Any) -> FloatArray:
-        return np.exp(self.model._log_proba_from_decisions(self.decisions))
+        return np.exp(self.model._log_proba_from_decisions(self._answer(X)))
 
 
 def named_scorers(estimator: Any, scoring: Any) -> dict[str, Any]:
@@ -230,7 +241,17 @@ class FoldScorer:
         truth = self.model._predict_from_decisions(self.targets.values[labels])
         X = self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
         params = {key: np.asarray(value)[rows] for key, value in self.params.items()}
-        scores = [scorer(self.stand_in(self.model, one), X, truth, **params) for one in decisions]
+        try:
+            scores = [
+                scorer(self.stand_in(self.model, one), X, truth, **params) for one in decisions
+            ]
+        except AttributeError as error:
+            if "predict_proba" not in str(error):
+                raise
+            raise ValueError(
+                f"the scoring wants probabilities, which {type(self.model).__name__} does not "
+                "have; use LapLogisticRegression or another scoring."
+            ) from error
         if isinstance(scores[0], Mapping):
             return {key: np.array([float(s[key]) for s in scores]) for key in scores[0]}
         return {name: np.array([float(s) for s in scores])}

@@ -28,6 +28,7 @@ from onefit.search.candidates import (
     group_candidates,
     list_candidates,
     paper_grid,
+    params_key,
     split_jobs,
     split_pipeline,
 )
@@ -205,6 +206,7 @@ class ManifoldSearchCV(GridSearchCV):
         self._check_parameters()
         start = time.perf_counter()
         upstream, final, prefix = split_pipeline(self.estimator)
+        self._check_checkpoint()
         routed = route(self, prefix, {"sample_weight": sample_weight, **params})
         rows = preprocess(upstream, {}, final, X)
         targets, sample = final._read_labels(rows, y, routed.sample_weight)
@@ -214,7 +216,8 @@ class ManifoldSearchCV(GridSearchCV):
         if self.checkpoint is not None:
             store = Checkpoint(self.checkpoint, self._identity(rows, task, candidates))
         self.n_groups_ = 0
-        results = self._run(task, candidates, 0, upstream, X, store)
+        overhead = (time.perf_counter() - start) / len(candidates)
+        results = self._run(task, candidates, 0, upstream, X, store, overhead)
         for level in range(1, self.refine + 1):
             best = candidates[self._choose(cv_results(candidates, results))]
             fresh = finer_candidates(best, prefix, 0.25**level)
@@ -246,6 +249,17 @@ class ManifoldSearchCV(GridSearchCV):
             check_integer("n_iter", self.n_iter, minimum=1)
         if self.memory_limit is not None:
             check_number("memory_limit", self.memory_limit)
+
+    def _check_checkpoint(self) -> None:
+        """A search that draws anew each time can never find its own checkpoint."""
+        draws = self.cv is None or self.n_iter is not None
+        shuffles = getattr(self.cv, "shuffle", False) and self.cv.random_state is None
+        if self.checkpoint is not None and ((draws and self.random_state is None) or shuffles):
+            raise ValueError(
+                "checkpoint with random_state=None: the folds or candidates would be drawn anew "
+                "each time, and the checkpoint never be found again. Set random_state (of the "
+                "search, and of the splitter if it shuffles) to a number."
+            )
 
     def _criterion_params(self) -> dict[str, Any]:
         name = "newton" if self.criterion == "certified" else self.criterion
@@ -319,6 +333,7 @@ class ManifoldSearchCV(GridSearchCV):
         upstream: Pipeline | None,
         X: Any,
         store: Checkpoint | None,
+        overhead: float = 0.0,
     ) -> list[CandidateResult]:
         """Evaluate what is not on disk yet; results of these candidates in order."""
         n_jobs = effective_n_jobs(self.n_jobs)
@@ -337,6 +352,8 @@ class ManifoldSearchCV(GridSearchCV):
             bar.advance(len(results))
             for keys, parts in _evaluated(task, jobs, upstream, X, n_jobs):
                 for key, part in zip(keys, parts, strict=True):
+                    for result in part:
+                        result.fit_seconds += overhead
                     if store is not None:
                         store.add(key, [vars(result) for result in part])
                     results += part
@@ -398,9 +415,10 @@ class ManifoldSearchCV(GridSearchCV):
         final = split_pipeline(self.best_estimator_)[1]
         if self.memory_limit is not None:
             final.set_params(memory_limit=self.memory_limit)
-        if isinstance(final.n_components, str):
-            # It has grown already.
-            final.set_params(n_components=int(self.cv_results_["n_components"][self.best_index_]))
+        used = self.cv_results_["n_components"][self.best_index_]
+        if not np.ma.is_masked(used):
+            # "auto" has grown already, and what the memory did not allow has been replaced.
+            final.set_params(n_components=int(used))
         self.best_estimator_.fit(X, y, **fit_params)
         self.refit_time_ = time.perf_counter() - start
         if hasattr(self.best_estimator_, "feature_names_in_"):
@@ -413,13 +431,16 @@ def _evaluated(
     """Results of the jobs as they come; jobs on the same rows share distances and neighbours."""
     by_rows: dict[Any, list[Job]] = {}
     for job in jobs:
-        by_rows.setdefault(repr(job.group.upstream_params), []).append(job)
+        by_rows.setdefault(params_key(job.group.upstream_params), []).append(job)
     # Processes share the cores, whatever the environment says of BLAS threads.
     threads = None if n_jobs == 1 else max(1, cpu_count() // n_jobs)
     for same in by_rows.values():
+        start = time.perf_counter()
         rows = preprocess(upstream, same[0].group.upstream_params, same[0].model, X)
         geometry = geometry_of(rows, [job.group for job in same])
-        calls = (delayed(_evaluate_job)(task, geometry, job, threads) for job in same)
+        common = time.perf_counter() - start
+        share = common / sum(job.group.n_candidates for job in same)
+        calls = (delayed(_evaluate_job)(task, geometry, job, threads, share) for job in same)
         if n_jobs == 1:
             for function, arguments, _ in calls:
                 yield function(*arguments)
@@ -428,7 +449,12 @@ def _evaluated(
 
 
 def _evaluate_job(
-    task: Task, geometry: Geometry, job: Job, threads: int | None
+    task: Task, geometry: Geometry, job: Job, threads: int | None, share: float
 ) -> tuple[tuple[str, ...], list[list[CandidateResult]]]:
+    """Results of a job; ``share`` is each candidate's part in what all jobs have in common."""
     with blas_threads(threads):
-        return job.keys, evaluate_group(task, geometry, job.group)
+        parts = evaluate_group(task, geometry, job.group)
+    for part in parts:
+        for result in part:
+            result.fit_seconds += share
+    return job.keys, parts
