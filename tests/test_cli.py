@@ -638,3 +638,31 @@ def test_text():
     assert len(one_line("x" * 5000)) == 600
     sizes = {"2GB": 2 * 10**9, "500 MB": 5 * 10**8, "12": 12, "1.5k": 1500}
     assert {text: parse_size(text) for text in sizes} == sizes
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--out", "-"],
+        ["--out", "folder" + os.sep],
+        ["--checkpoint", "same", "--results", "same"],
+        ["--drop", "target"],
+        ["--keep", "target"],
+        ["--scoring", "neg_log_loss"],
+    ],
+    ids=" ".join,
+)
+def test_options_that_cannot_be_meant(tmp_path, grid, capsys, monkeypatch, options):
+    data = write_csv(tmp_path, "iris")
+    monkeypatch.chdir(tmp_path)
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    assert main(["select", data, "--target", "target", "--grid", grid, *options]) == 2
+    assert capsys.readouterr().err.strip().count("\n") == 0
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+def test_a_checkpoint_is_never_the_data(tmp_path, grid, capsys):
+    data = write_csv(tmp_path, "iris")
+    arguments = ["select", data, "--target", "target", "--grid", grid, "--checkpoint", data]
+    assert main(arguments) == 2
+    assert "remove" not in capsys.readouterr().err

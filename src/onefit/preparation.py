@@ -100,6 +100,8 @@ def prepare(
         Columns to leave out, and columns to use even if they look useless.
     """
     _check_names(frame, [target, *drop, *keep])
+    if target in {*drop, *keep}:
+        raise ValueError(f"{target!r} is the target; name other columns to drop or to keep.")
     read = read_target(frame[target], task, unlabeled)
     features = frame.drop(columns=[target, *drop])
     kinds, dropped = _choose_columns(features, keep)

@@ -31,6 +31,8 @@ def check_paths(outputs: Sequence[str | None], inputs: Sequence[str] = ()) -> No
     for name in outputs:
         if name is None:
             continue
+        if name == "-" or name.endswith(os.sep):
+            raise ValueError(f"{name}: is no name of a file; expected one to write to.")
         path = Path(name)
         if path.resolve() in taken:
             raise ValueError(f"{name}: is named twice, or is an input; use another name.")

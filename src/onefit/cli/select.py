@@ -19,7 +19,8 @@ __all__ = ["run", "summary"]
 
 def run(options: argparse.Namespace) -> None:
     """Read, prepare, search, say, write."""
-    check_paths([options.out, options.report, options.results], [options.data])
+    outputs = [options.out, options.report, options.results, options.checkpoint]
+    check_paths(outputs, [options.data])
     prepared = _prepared(options)
     talks = not (options.json or options.quiet)
     if talks:
@@ -103,17 +104,22 @@ def _score_table(selection: Selection) -> str:
 def _trust_lines(selection: Selection) -> list[str]:
     trust, scoring = selection.trust, selection.scoring
     gain = selection.search.best_score_ - selection.baselines[1][1]
+    optimism = [
+        f"It is the best of {trust.n_candidates:,}, and so too good: chosen on the other folds "
+        f"each time, the candidates reach {_shown(trust.corrected_score, scoring)}."
+    ]
     lines = [
         f"It rests on {trust.n_labels:,} labels: its standard error is about "
         f"{show_number(trust.standard_error)}. To halve that takes {trust.labels_to_halve:,} more "
         "labels.",
-        f"It is the best of {trust.n_candidates:,}, and so too good: chosen on the other folds "
-        f"each time, the candidates reach {_shown(trust.corrected_score, scoring)}.",
+        *(optimism if trust.n_candidates > 1 else []),
         "The choice is that of exact cross-validation."
         if trust.certified
         else "The choice is that of an approximation, and not certified; --criterion exact is.",
     ]
-    if gain <= trust.standard_error:
+    if gain <= 0.0:
+        lines.append("Labels only do as well: unlabelled rows do not help here.")
+    elif gain <= trust.standard_error:
         lines.append(
             "The gain over labels only is within one standard error: unlabelled rows may not help "
             "here."
