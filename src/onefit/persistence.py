@@ -26,8 +26,6 @@ __all__ = ["ModelFileError", "load_model", "save_model"]
 _FORMAT = "onefit-model-1"
 #: What a model file may expand to, in bytes.
 _MAX_BYTES = 4 * 10**9
-#: Attributes of a fitted estimator that prediction does not use; they grow with the training data.
-_TRAINING_ONLY = ("graph_", "transduction_")
 _ESTIMATORS = (
     "onefit.estimators._classification.LapLogisticRegression",
     "onefit.estimators._classification.LapRLSClassifier",
@@ -146,11 +144,8 @@ def _skops() -> Any:
 def _compact(model: Pipeline) -> Pipeline:
     """A copy of the pipeline without what only training needs."""
     name, final = model.steps[-1]
-    final = copy.copy(final)
-    for attribute in _TRAINING_ONLY:
-        final.__dict__.pop(attribute, None)
     small = copy.copy(model)
-    small.steps = [*model.steps[:-1], (name, final)]
+    small.steps = [*model.steps[:-1], (name, final.compact())]
     return small
 
 

@@ -408,6 +408,11 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
 
         Graph and predictions on the training rows are left out, so that the size of the copy does
         not depend on their number; ``n_components`` bounds it.
+
+        Returns
+        -------
+        estimator
+            A shallow copy, fitted.
         """
         check_is_fitted(self)
         small = copy.copy(self)
