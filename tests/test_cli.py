@@ -649,6 +649,10 @@ def test_text():
         ["--drop", "target"],
         ["--keep", "target"],
         ["--scoring", "neg_log_loss"],
+        ["--scoring", "f1"],
+        ["--scoring", "roc_auc"],
+        ["--scoring", "r2"],
+        ["--scoring", "rand_score"],
     ],
     ids=" ".join,
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.metrics import get_scorer_names
 from sklearn.pipeline import Pipeline
 
@@ -64,6 +65,28 @@ class Settings:
     verbose: int = 0
 
 
+_OF_TARGETS = frozenset(
+    name
+    for name in get_scorer_names()
+    if name in {"r2", "explained_variance", "d2_absolute_error_score"}
+    or name.startswith(("neg_mean_", "neg_median_", "neg_root_", "neg_max_"))
+)
+_OF_ONE_CLASS = frozenset({"average_precision", "f1", "jaccard", "precision", "recall"})
+_CLUSTERING = frozenset(
+    {
+        "adjusted_mutual_info_score",
+        "adjusted_rand_score",
+        "completeness_score",
+        "fowlkes_mallows_score",
+        "homogeneity_score",
+        "mutual_info_score",
+        "normalized_mutual_info_score",
+        "rand_score",
+        "v_measure_score",
+    }
+)
+
+
 @dataclass(frozen=True)
 class Selection:
     """A search that is done, and what is to be said about it."""
@@ -98,6 +121,8 @@ def select(prepared: Prepared, settings: Settings) -> Selection:
     components, note = _components(len(prepared.y), settings)
     estimator = _estimator(prepared, settings, components)
     grid = _grid(settings.grid, estimator)
+    if isinstance(grid, list) and any(f"{_PREFIX}n_components" in one for one in grid):
+        note = "basis: n_components of the grid"
     search = _search(estimator, grid, splits, settings, scoring)
     search.fit(prepared.X, prepared.y)
     supervised = supervised_baseline(search)
@@ -115,14 +140,22 @@ def _task(prepared: Prepared) -> Any:
 
 
 def _scoring(prepared: Prepared, settings: Settings) -> str:
-    if settings.scoring is None:
-        return "accuracy" if prepared.task == "classification" else "neg_mean_squared_error"
-    if settings.scoring not in get_scorer_names():
-        raise ValueError(
-            f"--scoring {settings.scoring!r} is no scorer of scikit-learn; expected for instance "
-            "accuracy, balanced_accuracy, f1_macro, neg_mean_absolute_error or r2."
-        )
-    return settings.scoring
+    wanted, is_regression = settings.scoring, prepared.task == "regression"
+    if wanted is None:
+        return "neg_mean_squared_error" if is_regression else "accuracy"
+    advice = ""
+    if wanted not in get_scorer_names() or wanted in _CLUSTERING:
+        advice = "is no scorer of predictions that scikit-learn has"
+    elif is_regression != (wanted in _OF_TARGETS):
+        advice = f"does not score a {prepared.task}"
+    elif wanted in _OF_ONE_CLASS and not is_regression:
+        advice = f"asks which class is the positive one; use {wanted}_macro or balanced_accuracy"
+    elif wanted == "roc_auc" and np.unique(prepared.y[prepared.labelled].astype(str)).size > 2:
+        advice = "is for two classes; use roc_auc_ovr"
+    if advice:
+        known = "r2, neg_mean_absolute_error" if is_regression else "accuracy, f1_macro"
+        raise ValueError(f"--scoring {wanted} {advice}. For this target: {known}, and others.")
+    return wanted
 
 
 def _fold_counts(n_labels: int, settings: Settings) -> tuple[int, int]:
