@@ -592,6 +592,8 @@ def test_control_c_keeps_the_checkpoint(tmp_path):
         env=ENVIRONMENT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
+        # A job in the background of a shell ignores interrupts, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 60
     while not kept.exists() and time.monotonic() < deadline:
