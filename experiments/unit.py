@@ -39,8 +39,7 @@ from onefit.search.candidates import Candidate, GraphGroup, group_candidates
 from onefit.search.fold_planes import newton_values, point_problems
 from onefit.search.geometry import Geometry, geometry_of
 from onefit.search.influence_plane import label_influence, label_spread
-from onefit.search.plane import square_plane
-from onefit.search.task import Task, at_ambient, by_deformation
+from onefit.search.task import Task, at_ambient, by_deformation, closed_form
 from onefit.solvers.labels import solve_labels
 
 CRITERIA = ("exact", "newton", "labels", "bif", "bif_nystrom", "bif_product", "bif_leverage")
@@ -229,15 +228,7 @@ def _hide_labels(
     plane: _Plane, problem: Problem, members: Sequence[Candidate], fits: dict[int, Fit]
 ) -> None:
     if problem.loss.is_quadratic:
-        ambient = np.array([float(c.model.ambient_penalty) for c in members])
-        parts = square_plane(
-            problem.deformed.labelled_gram,
-            ambient,
-            problem.targets,
-            problem.weights,
-            plane.unit.folds,
-            fit_intercept=False,
-        )
+        parts = closed_form(problem, members, plane.unit.folds)
         for i, part in enumerate(parts):
             plane.put("labels", plane.positions(members), i, part[:, :, 0])
         return

@@ -24,8 +24,7 @@ from onefit.factors import Factor
 from onefit.folds import Fold
 from onefit.problem import Problem
 from onefit.search.candidates import Candidate
-from onefit.search.plane import square_plane
-from onefit.search.task import HeldOut, Task, at_ambient, by_deformation
+from onefit.search.task import HeldOut, Task, at_ambient, by_deformation, closed_form
 from onefit.solvers.convergence import warn_not_converged
 from onefit.solvers.correction import label_response
 from onefit.solvers.labels import LabelFit, solve_labels
@@ -91,16 +90,7 @@ def _of_ratio(
     """Decisions (m, q) on the fold's test labels for every candidate of one ratio."""
     if problem.loss.is_quadratic:
         # One Newton step is exact.
-        ambient = np.array([float(c.model.ambient_penalty) for c in members])
-        decisions = square_plane(
-            problem.deformed.labelled_gram,
-            ambient,
-            problem.targets,
-            problem.weights,
-            [fold],
-            fit_intercept=problem.fit_intercept,
-        )
-        return list(decisions[0])
+        return list(closed_form(problem, members, [fold])[0])
     v = problem.weights.normalized(fold.kept_labels) * fold.kept_labels
     values, start = [], None
     for candidate in members:

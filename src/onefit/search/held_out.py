@@ -17,8 +17,7 @@ from onefit.problem import Problem
 from onefit.search.candidates import Candidate
 from onefit.search.fold_planes import held_out_points
 from onefit.search.influence_plane import influence_plane
-from onefit.search.plane import square_plane
-from onefit.search.task import HeldOut, Task, at_ambient, by_deformation
+from onefit.search.task import HeldOut, Task, at_ambient, by_deformation, closed_form
 
 __all__ = ["held_out"]
 
@@ -59,17 +58,9 @@ def _has_label_influence(task: Task, problem: Problem) -> bool:
 
 
 def _closed_form(task: Task, problem: Problem, members: Sequence[Candidate]) -> HeldOut:
-    gram = problem.deformed.labelled_gram
-    ambient = np.array([float(c.model.ambient_penalty) for c in members])
+    _ = problem.deformed.labelled_gram  # with all BLAS threads
     with blas_threads(1):
-        decisions = square_plane(
-            gram,
-            ambient,
-            problem.targets,
-            problem.weights,
-            task.folds,
-            fit_intercept=problem.fit_intercept,
-        )
+        decisions = closed_form(problem, members, task.folds)
     return HeldOut(members, decisions, None, is_exact=True)
 
 

@@ -6,15 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from onefit._typing import FloatArray
 from onefit.criteria.common import Holdout
 from onefit.folds import Fold
 from onefit.problem import Problem
 from onefit.search.candidates import Candidate
+from onefit.search.plane import square_plane
 from onefit.search.scoring import FoldScorer
 from onefit.targets import Targets
 
-__all__ = ["CandidateResult", "HeldOut", "Task", "at_ambient", "by_deformation"]
+__all__ = ["CandidateResult", "HeldOut", "Task", "at_ambient", "by_deformation", "closed_form"]
 
 #: Parameters besides the penalties that the label problem depends on.
 _LABEL_PARAMS = ("fit_intercept", "class_weight", "loss", "hinge_width", "tol", "max_iter")
@@ -86,3 +89,17 @@ def at_ambient(problem: Problem, candidate: Candidate) -> Problem:
     ambient = float(candidate.model.ambient_penalty)
     ratio = problem.manifold_penalty / problem.ambient_penalty
     return problem.with_penalties(ambient, ratio * ambient)
+
+
+def closed_form(
+    problem: Problem, members: Sequence[Candidate], folds: Sequence[Fold]
+) -> list[FloatArray]:
+    """Decisions (a, m, q) of the square loss on every fold, for the candidates of one ratio."""
+    return square_plane(
+        problem.deformed.labelled_gram,
+        np.array([float(candidate.model.ambient_penalty) for candidate in members]),
+        problem.targets,
+        problem.weights,
+        folds,
+        fit_intercept=problem.fit_intercept,
+    )
