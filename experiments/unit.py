@@ -15,9 +15,9 @@ bif_leverage bif with L[S_i, S_i] for L_{S_i} and a term in the leverages of the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,9 @@ import scipy.sparse as sp
 from experiments import protocol
 from threadpoolctl import threadpool_limits
 
-from onefit.assembly import build_factor
+from onefit.assembly import GraphSettings, build_factor
 from onefit.basis import plane_basis
 from onefit.criteria.exact import exact
-from onefit.criteria.influence import influence
 from onefit.factors import KernelFactor
 from onefit.folds import Fold
 from onefit.graphs import Graph
@@ -38,7 +37,15 @@ from onefit.problem import Fit, Problem
 from onefit.search.candidates import Candidate, GraphGroup, group_candidates
 from onefit.search.fold_planes import newton_values, point_problems
 from onefit.search.geometry import Geometry, geometry_of
-from onefit.search.influence_plane import label_influence, label_spread
+from onefit.search.influence_plane import (
+    FoldLaplacians,
+    NystromSpread,
+    fold_laplacians,
+    label_influence,
+    label_spread,
+    nystrom_influence,
+    nystrom_spread,
+)
 from onefit.search.task import Task, at_ambient, by_deformation, closed_form
 from onefit.solvers.labels import solve_labels
 
@@ -73,7 +80,26 @@ class _Unit:
     t_index: list[int]
     seed: int
     table: Table
-    memory: dict[tuple[str, bytes], Any] = field(default_factory=dict)
+    #: Graphs by their settings, with the Laplacians of the folds; every kernel asks for them.
+    graphs: dict[GraphSettings, tuple[Graph, dict[str, FoldLaplacians]]] = field(
+        default_factory=dict
+    )
+
+    def graph(
+        self, geometry: Geometry, settings: GraphSettings
+    ) -> tuple[Graph, dict[str, FoldLaplacians]]:
+        if settings not in self.graphs:
+            graph, _ = settings.build(geometry.X, geometry.neighbors_for(settings))
+            stack = partial(fold_laplacians, graph, self.table.n_rows, self.folds)
+            self.graphs[settings] = (
+                graph,
+                {
+                    "bif": stack(),
+                    "bif_product": stack(laplacian_of=_product_laplacian),
+                    "bif_leverage": stack(laplacian_of=_block_laplacian),
+                },
+            )
+        return self.graphs[settings]
 
     @cached_property
     def fold_of(self) -> np.ndarray:
@@ -90,18 +116,31 @@ class _Unit:
         return np.array([[1.0 / (1.0 - fold.n_folds)] for fold in firsts])
 
 
+@dataclass(frozen=True)
+class _Influence:
+    """What the influence functions of one kernel and graph share."""
+
+    #: L_{S_i} of the folds, as each form of the influence function has it.
+    laplacians: dict[str, FoldLaplacians]
+    nystrom: NystromSpread
+    #: By ambient penalty.
+    leverages: dict[float, np.ndarray] = field(default_factory=dict)
+
+
 @dataclass
 class _Plane:
     """Held-out decisions of the candidates of one kernel and graph, (n, len(FOLDS), l)."""
 
     unit: _Unit
     candidates: Sequence[Candidate]
+    influence: _Influence
     held: dict[str, np.ndarray]
 
     @classmethod
-    def empty(cls, unit: _Unit, candidates: Sequence[Candidate]) -> _Plane:
+    def empty(cls, unit: _Unit, candidates: Sequence[Candidate], influence: _Influence) -> _Plane:
         shape = len(candidates), len(protocol.FOLDS), unit.table.n_labels
-        return cls(unit, candidates, {criterion: np.empty(shape) for criterion in CRITERIA})
+        held = {criterion: np.empty(shape) for criterion in CRITERIA}
+        return cls(unit, candidates, influence, held)
 
     def position(self, candidate: Candidate) -> int:
         return self._places[candidate.index]
@@ -189,10 +228,11 @@ def _evaluate_plane(
     test_features: np.ndarray,
     group: GraphGroup,
 ) -> None:
-    graph, _ = group.settings.build(geometry.X, geometry.neighbors_for(group.settings))
+    graph, laplacians = unit.graph(geometry, group.settings)
     basis = plane_basis(factor, graph.laplacian, np.flatnonzero(unit.task.targets.labelled))
-    unit.memory.clear()
-    plane = _Plane.empty(unit, group.candidates)
+    form = factor.quadratic_form(graph.laplacian)
+    influence = _Influence(laplacians, nystrom_spread(basis, random_state=unit.seed))
+    plane = _Plane.empty(unit, group.candidates, influence)
     fits: dict[int, Fit] = {}
     for members in by_deformation(group.candidates):
         problem = members[0].model._pose_problem(basis, graph, unit.task.targets, unit.task.sample)
@@ -204,7 +244,7 @@ def _evaluate_plane(
         _hide_labels(plane, problem, members, fits)
         _influence(plane, problem, members, fits)
     for i, fold in enumerate(unit.folds):
-        problems = list(point_problems(unit.task, factor, graph, fold, group.candidates))
+        problems = list(point_problems(unit.task, factor, graph, fold, group.candidates, form))
         if unit.data.is_regression:
             _remove_points_square(plane, problems, i)
         else:
@@ -240,58 +280,42 @@ def _hide_labels(
 def _influence(
     plane: _Plane, problem: Problem, members: Sequence[Candidate], fits: dict[int, Fit]
 ) -> None:
-    unit = plane.unit
+    unit, shared = plane.unit, plane.influence
     spread = label_spread(problem)
     own = [fits[c.index] for c in members]
-    for criterion, laplacian_of in (
-        ("bif", None),
-        ("bif_product", _remembered(unit, "product", _product_laplacian)),
-        ("bif_leverage", _remembered(unit, "block", _block_laplacian)),
-    ):
-        options = {} if laplacian_of is None else {"laplacian_of": laplacian_of}
-        changes = label_influence(spread, own, unit.folds, **options)
-        every = np.arange(unit.table.n_labels)
-        for candidate, fit, change in zip(members, own, changes, strict=True):
+    changes = {
+        criterion: label_influence(spread, own, unit.folds, laplacians)
+        for criterion, laplacians in shared.laplacians.items()
+    }
+    changes["bif_nystrom"] = nystrom_influence(
+        shared.nystrom, spread, own, unit.folds, shared.laplacians["bif"]
+    )
+    every = np.arange(unit.table.n_labels)
+    for criterion, of_fits in changes.items():
+        for candidate, fit, change in zip(members, own, of_fits, strict=True):
             b = change[unit.fold_of, every, 0]
             decisions = fit.labels.values[:, 0] + unit.steps * b
             if criterion == "bif_leverage":
-                decisions += unit.steps**2 / 0.33 * b / (1.0 - _leverages(unit, fit))
+                decisions += unit.steps**2 / 0.33 * b / (1.0 - _leverages(plane, fit))
             plane.held[criterion][plane.position(candidate)] = decisions
-    for candidate, fit in zip(members, own, strict=True):
-        parts = influence(fit, unit.folds, "points", hessian="nystrom", random_state=unit.seed)
-        for i, part in enumerate(parts):
-            plane.put("bif_nystrom", plane.position(candidate), i, part.decisions[:, 0])
 
 
-def _leverages(unit: _Unit, fit: Fit) -> np.ndarray:
+def _leverages(plane: _Plane, fit: Fit) -> np.ndarray:
     r"""Leverages of every label in ridge regression on its fold alone, (len(FOLDS), l).
 
     1 - lambda [A^-1]_jj with A = K_hh + lambda I, lambda = gamma_A l.
     """
-    problem = fit.problem
+    problem, remembered = fit.problem, plane.influence.leverages
     ridge = problem.ambient_penalty * problem.n_labelled
-    key = "leverage", str(ridge).encode()
-    if key not in unit.memory:
+    if ridge not in remembered:
         K = problem.basis.labelled_columns[problem.basis.labelled]
         leverages = np.empty((len(protocol.FOLDS), problem.n_labelled))
-        for i, fold in enumerate(unit.folds):
+        for i, fold in enumerate(plane.unit.folds):
             block = K[np.ix_(fold.test_labels, fold.test_labels)]
             inverse = np.linalg.inv(block + ridge * np.eye(block.shape[0]))
-            leverages[unit.t_index[i], fold.test_labels] = 1.0 - ridge * np.diagonal(inverse)
-        unit.memory[key] = leverages
-    return unit.memory[key]
-
-
-def _remembered(
-    unit: _Unit, kind: str, build: Callable[[Graph, np.ndarray], sp.csr_array]
-) -> Callable[[Graph, np.ndarray], sp.csr_array]:
-    def remember(graph: Graph, rows: np.ndarray) -> sp.csr_array:
-        key = kind, rows.tobytes()
-        if key not in unit.memory:
-            unit.memory[key] = build(graph, rows)
-        return unit.memory[key]
-
-    return remember
+            leverages[plane.unit.t_index[i], fold.test_labels] = 1.0 - ridge * np.diagonal(inverse)
+        remembered[ridge] = leverages
+    return remembered[ridge]
 
 
 def _block_laplacian(graph: Graph, rows: np.ndarray) -> sp.csr_array:

@@ -101,12 +101,25 @@ def test_a_reduction_for_every_fold_equals_iterations(model, data, criterion):
     compare(list(parts), candidates, X, y, splits, criterion, tol=1e-6)
 
 
+NYSTROM = {"hessian": "nystrom", "hessian_components": 20, "random_state": 3}
+
+
+@pytest.mark.parametrize("options", [{}, NYSTROM], ids=["exact", "nystrom"])
 @pytest.mark.parametrize("model, data", MODELS)
-def test_influence_on_the_labels_equals_influence_on_all_rows(model, data):
+def test_influence_on_the_labels_equals_influence_on_all_rows(model, data, options):
     X, y = data()
-    task, basis, graph, candidates, splits = posed(model, X, y, "bif")
+    task, basis, graph, candidates, splits = posed(model, X, y, "bif", **options)
     parts = held_out(task, basis, graph, candidates)
-    compare(list(parts), candidates, X, y, splits, "bif", tol=1e-6)
+    compare(list(parts), candidates, X, y, splits, "bif", tol=1e-6, **options)
+
+
+def test_options_of_the_influence_are_checked_in_planes():
+    X, y = moons()
+    task, basis, graph, candidates, _ = posed(
+        LapSVC(kernel_width=0.5), X, y, "bif", hessian="nystrom", hessian_components=1000
+    )
+    with pytest.raises(ValueError, match="more than the 90 rows"):
+        list(held_out(task, basis, graph, candidates))
 
 
 def test_few_candidates_are_left_to_the_criterion(monkeypatch):

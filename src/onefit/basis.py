@@ -386,9 +386,14 @@ class _DeformedPlane:
         return self.basis.rotate(solution, back=True)
 
 
-def plane_basis(factor: Factor, laplacian: Operator, labelled: IntArray) -> PlaneBasis:
-    """Reduce the quadratic form of the Laplacian on these features to tridiagonal form."""
-    M = factor.quadratic_form(laplacian)
+def plane_basis(
+    factor: Factor, laplacian: Operator, labelled: IntArray, form: FloatArray | None = None
+) -> PlaneBasis:
+    """Reduce the quadratic form of the Laplacian on these features to tridiagonal form.
+
+    ``form`` is B'LB if it is known; it is written over.
+    """
+    M = factor.quadratic_form(laplacian) if form is None else form
     d = M.shape[0]
     if d < 2:
         empty = np.empty((0, 0)), np.empty(0)

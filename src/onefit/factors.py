@@ -19,7 +19,7 @@ import scipy.linalg as sl
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from sklearn.utils import gen_batches
 
-from onefit._typing import FloatArray, IntArray, Rows
+from onefit._typing import FloatArray, IntArray, Rows, Sparse
 from onefit.anchors import AnchorLaplacian, Operator
 from onefit.kernels import Kernel, drop_negligible
 
@@ -30,12 +30,18 @@ __all__ = [
     "factor_kernel",
     "factor_nystrom",
     "factor_nystrom_in_blocks",
+    "nonempty_rows",
     "pivoted_cholesky",
 ]
 
 
 #: Numbers between this and its inverse have products that single precision can hold.
 _SAFE = 1e-12
+
+
+def nonempty_rows(S: Sparse) -> IntArray:
+    """Rows of a sparse matrix that have entries."""
+    return np.flatnonzero(np.diff(S.indptr))
 
 
 class Factor(Protocol):
@@ -114,7 +120,12 @@ class KernelFactor:
         return np.einsum("ij,ij->i", self.features, self.features)
 
     def quadratic_form(self, S: Operator) -> FloatArray:
-        return self.features.T @ drop_negligible(S @ self.features)
+        if isinstance(S, AnchorLaplacian):
+            return self.features.T @ drop_negligible(S @ self.features)
+        rows = nonempty_rows(S)
+        if rows.size == self.n_rows:
+            return self.features.T @ drop_negligible(S @ self.features)
+        return self.features[rows].T @ drop_negligible(S[rows] @ self.features)
 
 
 @dataclass(frozen=True)
@@ -186,15 +197,16 @@ class BlockFactor:
         if isinstance(S, AnchorLaplacian):
             return S.quadratic_form(self._blocks())
         order = reverse_cuthill_mckee(S, symmetric_mode=True)
+        order = order[np.isin(order, nonempty_rows(S))]
         total = np.zeros((self.landmarks.size, self.landmarks.size))
-        for batch in gen_batches(self.n_rows, self.block):
-            inside = np.sort(order[batch])
+        for start in range(0, order.size, self.block):
+            inside = np.sort(order[start : start + self.block])
             strip = S[inside]
             B = self.rows(inside)
             smoothed = strip[:, inside] @ B
             outside = np.setdiff1d(strip.indices, inside)
-            for start in range(0, outside.size, self.block):
-                part = outside[start : start + self.block]
+            for first in range(0, outside.size, self.block):
+                part = outside[first : first + self.block]
                 smoothed += strip[:, part] @ self.rows(part)
             total += self._product(B, drop_negligible(smoothed))
         return 0.5 * (total + total.T)

@@ -283,6 +283,12 @@ class Fold:
     test_rows: IntArray
     n_folds: float
 
+    def removed_rows(self, n_rows: int) -> IntArray:
+        """Rows that are held out with their points: S_i."""
+        is_removed = np.ones(n_rows, dtype=bool)
+        is_removed[self.kept_rows] = False
+        return np.flatnonzero(is_removed)
+
 
 def check_folds(splits: Iterable[tuple[Any, Any]], labelled: BoolArray) -> list[Fold]:
     """Folds of (train, test) pairs, checked.

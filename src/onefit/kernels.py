@@ -132,8 +132,8 @@ def drop_negligible(A: FloatArray) -> FloatArray:
 
     They change nothing, but their products are subnormal numbers, on which processors are slow.
     """
-    for block in gen_batches(A.shape[0], _BLOCK):
-        rows = A[block]
+    for start in range(0, A.shape[0], _BLOCK):
+        rows = A[start : start + _BLOCK]
         rows[np.abs(rows) < _NEGLIGIBLE] = 0.0
     return A
 

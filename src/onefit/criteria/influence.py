@@ -42,7 +42,7 @@ from onefit.solvers.labels import evaluate
 from onefit.solvers.points import FoldsState
 from onefit.validation import check_integer
 
-__all__ = ["fold_slopes", "influence", "removed_rows"]
+__all__ = ["check_influence", "fold_slopes", "hessian_landmarks", "influence"]
 
 Variant = Literal["corrected", "product", "literal"]
 
@@ -82,19 +82,7 @@ def influence(
     random_state : int, RandomState instance or None, default=0
         Seed of the Nystrom columns.
     """
-    _check_options(fit.problem, holdout, hessian, variant, bounds)
-    if hessian_components is not None:
-        if hessian != "nystrom":
-            raise ValueError(
-                f"hessian_components={hessian_components!r} with hessian={hessian!r}, which does "
-                "not use it; set hessian='nystrom' or leave hessian_components out."
-            )
-        check_integer("hessian_components", hessian_components, minimum=1)
-        if hessian_components > fit.problem.n_rows:
-            raise ValueError(
-                f"hessian_components={hessian_components} is more than the "
-                f"{fit.problem.n_rows} rows; expected at most as many."
-            )
+    check_influence(fit.problem, holdout, hessian, hessian_components, variant, bounds)
     if holdout == "labels":
         return _influence_on_labels(fit, folds, bounds)
     step = np.repeat([1.0 / (1.0 - fold.n_folds) for fold in folds], fit.labels.beta.shape[1])
@@ -113,9 +101,15 @@ def influence(
     return point_decisions(fit, folds, state, n_solves, systems)
 
 
-def _check_options(
-    problem: Problem, holdout: Holdout, hessian: str, variant: str, bounds: bool
+def check_influence(
+    problem: Problem,
+    holdout: Holdout,
+    hessian: str = "exact",
+    hessian_components: int | None = None,
+    variant: str = "corrected",
+    bounds: bool = False,
 ) -> None:
+    """Check the options of :func:`influence`."""
     if hessian not in ("exact", "nystrom"):
         raise ValueError(f"hessian={hessian!r}; expected 'exact' or 'nystrom'.")
     if variant not in ("corrected", "product", "literal"):
@@ -138,6 +132,22 @@ def _check_options(
     if variant == "product" and not plain:
         raise ValueError(
             "variant='product' is defined for the unnormalised Laplacian and laplacian_power=1."
+        )
+    if hessian_components is not None:
+        _check_components(hessian_components, hessian, problem.n_rows)
+
+
+def _check_components(hessian_components: int, hessian: str, n_rows: int) -> None:
+    if hessian != "nystrom":
+        raise ValueError(
+            f"hessian_components={hessian_components!r} with hessian={hessian!r}, which does "
+            "not use it; set hessian='nystrom' or leave hessian_components out."
+        )
+    check_integer("hessian_components", hessian_components, minimum=1)
+    if hessian_components > n_rows:
+        raise ValueError(
+            f"hessian_components={hessian_components} is more than the {n_rows} rows; expected at "
+            "most as many."
         )
 
 
@@ -165,18 +175,11 @@ def _right_hand_sides(
     return right, -slopes.sum(axis=1).ravel()
 
 
-def removed_rows(problem: Problem, fold: Fold) -> IntArray:
-    """Rows that the fold holds out: its S_i."""
-    is_removed = np.ones(problem.n_rows, dtype=bool)
-    is_removed[fold.kept_rows] = False
-    return np.flatnonzero(is_removed)
-
-
 def _manifold_part(
     problem: Problem, fold: Fold, variant: Variant, values: FloatArray
 ) -> FloatArray:
     """Derivative of the manifold term along the path at f, as weights of kernel functions."""
-    removed = removed_rows(problem, fold)
+    removed = fold.removed_rows(problem.n_rows)
     if variant != "product":
         block = problem.graph.only(removed).laplacian
         return (block @ values) * (2.0 * problem.manifold_penalty / removed.size**2)
@@ -235,9 +238,7 @@ def _hessian(
     if kind == "exact":
         correction = label_correction(problem.gram, curvature)
         return FullHessian(problem.basis, problem.deformed, problem.ambient_penalty, correction)
-    c = round(np.sqrt(problem.n_rows)) if n_components is None else n_components
-    rng = check_random_state(random_state)
-    landmarks = np.sort(rng.permutation(problem.n_rows)[:c])
+    landmarks = hessian_landmarks(problem.n_rows, n_components, random_state)
     return nystrom_hessian(
         problem.basis,
         landmarks,
@@ -245,6 +246,14 @@ def _hessian(
         problem.ambient_penalty,
         problem.manifold_scale,
     )
+
+
+def hessian_landmarks(
+    n_rows: int, n_components: int | None, random_state: int | np.random.RandomState | None
+) -> IntArray:
+    """Rows whose kernel columns approximate K inside the Hessian: a random sample, sorted."""
+    c = round(np.sqrt(n_rows)) if n_components is None else n_components
+    return np.sort(check_random_state(random_state).permutation(n_rows)[:c])
 
 
 def _influence_on_labels(fit: Fit, folds: Sequence[Fold], bounds: bool) -> list[FoldDecisions]:

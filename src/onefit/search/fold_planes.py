@@ -6,8 +6,9 @@ the factor K = B B' is kept and only
 
 .. math:: B'L_iB = Q_i T_i Q_i'
 
-is reduced anew. Then the fold is one with labels held out under the deformed kernel of
-:math:`L_i`: small problems in the labels for all penalties.
+is reduced anew. The form itself is that of all rows less that of the edges that are gone, which
+meet few rows if the folds are many. Then the fold is one with labels held out under the deformed
+kernel of :math:`L_i`: small problems in the labels for all penalties.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+import scipy.sparse as sp
 
 from onefit._threads import blas_threads
 from onefit._typing import FloatArray
-from onefit.anchors import AnyGraph
+from onefit.anchors import AnchorLaplacian, AnyGraph
 from onefit.basis import PlaneBasis, plane_basis
-from onefit.factors import Factor
+from onefit.factors import Factor, nonempty_rows
 from onefit.folds import Fold
 from onefit.problem import Problem
 from onefit.search.candidates import Candidate
@@ -31,16 +33,42 @@ from onefit.solvers.labels import LabelFit, solve_labels
 
 __all__ = ["held_out_points", "newton_values", "point_problems"]
 
+#: Share of the rows up to which an update of the form costs less than the form itself.
+_FEW_ROWS = 0.8
+
 
 def point_problems(
-    task: Task, factor: Factor, graph: AnyGraph, fold: Fold, candidates: Iterable[Candidate]
+    task: Task,
+    factor: Factor,
+    graph: AnyGraph,
+    fold: Fold,
+    candidates: Iterable[Candidate],
+    full_form: FloatArray | None = None,
 ) -> Iterator[tuple[list[Candidate], Problem]]:
-    """The fold's problem for every ratio of penalties, with the candidates of that ratio."""
+    """The fold's problem for every ratio of penalties, with the candidates of that ratio.
+
+    ``full_form`` is B'LB of the whole graph, from which that of the fold is updated.
+    """
     part = graph.only(fold.kept_rows)
-    basis = plane_basis(factor, part.operator, np.flatnonzero(task.targets.labelled))
+    form = None if full_form is None else _updated_form(factor, graph, part, full_form)
+    basis = plane_basis(factor, part.operator, np.flatnonzero(task.targets.labelled), form)
     for members in by_deformation(candidates):
         problem = members[0].model._pose_problem(basis, part, task.targets, task.sample)
         yield members, _without_points(problem, fold)
+
+
+def _updated_form(
+    factor: Factor, graph: AnyGraph, part: AnyGraph, full_form: FloatArray
+) -> FloatArray | None:
+    """B'L_iB as B'LB - B'(L - L_i)B; None where the difference meets about as many rows as L_i."""
+    L, kept = graph.operator, part.operator
+    if isinstance(L, AnchorLaplacian) or isinstance(kept, AnchorLaplacian):
+        return None
+    gone = sp.csr_array(L - kept)
+    gone.eliminate_zeros()
+    if nonempty_rows(gone).size > _FEW_ROWS * nonempty_rows(kept).size:
+        return None
+    return full_form - factor.quadratic_form(gone)
 
 
 def _without_points(problem: Problem, fold: Fold) -> Problem:
@@ -57,9 +85,10 @@ def held_out_points(
 ) -> Iterator[HeldOut]:
     """Decisions of all candidates on all folds, by "exact" or "newton"."""
     fits = {} if task.criterion == "exact" else _full_fits(task, basis, graph, candidates)
+    form = basis.factor.quadratic_form(graph.operator)
     decisions: dict[int, list[FloatArray]] = {c.index: [] for c in candidates}
     for fold in task.folds:
-        for members, problem in point_problems(task, basis.factor, graph, fold, candidates):
+        for members, problem in point_problems(task, basis.factor, graph, fold, candidates, form):
             with blas_threads(1):
                 parts = _of_ratio(problem, members, fold, fits)
             for candidate, part in zip(members, parts, strict=True):

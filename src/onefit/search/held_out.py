@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -12,11 +14,18 @@ from onefit.anchors import AnyGraph
 from onefit.basis import PlaneBasis
 from onefit.criteria import CRITERIA
 from onefit.criteria.common import FoldDecisions
+from onefit.criteria.influence import check_influence
 from onefit.folds import Fold
 from onefit.problem import Problem
 from onefit.search.candidates import Candidate
 from onefit.search.fold_planes import held_out_points
-from onefit.search.influence_plane import influence_plane
+from onefit.search.influence_plane import (
+    FoldLaplacians,
+    NystromSpread,
+    fold_laplacians,
+    influence_plane,
+    nystrom_spread,
+)
 from onefit.search.task import HeldOut, Task, at_ambient, by_deformation, closed_form
 
 __all__ = ["held_out"]
@@ -32,14 +41,13 @@ def held_out(
     if _goes_by_fold(task, candidates):
         yield from held_out_points(task, basis, graph, candidates)
         return
+    label_influence = _LabelInfluence(task, basis, graph)
     for members in by_deformation(candidates):
         problem = members[0].model._pose_problem(basis, graph, task.targets, task.sample)
         if task.has_closed_form and problem.loss.is_quadratic:
             yield _closed_form(task, problem, members)
-        elif _has_label_influence(task, problem):
-            with blas_threads(1):
-                decisions = influence_plane(problem, members, task.folds)
-            yield HeldOut(members, decisions, None, is_exact=False)
+        elif label_influence.serves(problem):
+            yield label_influence(problem, members)
         else:
             yield from _one_by_one(task, problem, members)
 
@@ -51,10 +59,44 @@ def _goes_by_fold(task: Task, candidates: Sequence[Candidate]) -> bool:
     return not task.criterion_params and len(candidates) > _CANDIDATES_FOR_A_FOLD * len(task.folds)
 
 
-def _has_label_influence(task: Task, problem: Problem) -> bool:
-    """Whether (6) can be taken on the labels alone: the exact Hessian, points held out."""
-    is_plain = not task.criterion_params and not problem.fit_intercept
-    return task.criterion == "bif" and task.holdout == "points" and is_plain
+@dataclass(frozen=True)
+class _LabelInfluence:
+    """(6) on the labels alone, with what the ratios of a kernel and graph share."""
+
+    task: Task
+    basis: PlaneBasis
+    graph: AnyGraph
+
+    def serves(self, problem: Problem) -> bool:
+        """Whether (6) can be taken on the labels: points held out, no intercept, no variant."""
+        task, options = self.task, self.task.criterion_params
+        if task.criterion != "bif" or task.holdout != "points" or problem.fit_intercept:
+            return False
+        # A generator would draw other columns for every candidate.
+        is_seeded = isinstance(options.get("random_state", 0), int)
+        return is_seeded and set(options) <= {"hessian", "hessian_components", "random_state"}
+
+    @cached_property
+    def laplacians(self) -> FoldLaplacians:
+        return fold_laplacians(self.graph, self.basis.n_rows, self.task.folds)
+
+    @cached_property
+    def nystrom(self) -> NystromSpread | None:
+        options = self.task.criterion_params
+        if options.get("hessian", "exact") == "exact":
+            return None
+        return nystrom_spread(
+            self.basis, options.get("hessian_components"), options.get("random_state", 0)
+        )
+
+    def __call__(self, problem: Problem, members: Sequence[Candidate]) -> HeldOut:
+        options = {k: v for k, v in self.task.criterion_params.items() if k != "random_state"}
+        check_influence(problem, "points", **options)
+        with blas_threads(1):
+            decisions = influence_plane(
+                problem, members, self.task.folds, self.laplacians, self.nystrom
+            )
+        return HeldOut(members, decisions, None, is_exact=False)
 
 
 def _closed_form(task: Task, problem: Problem, members: Sequence[Candidate]) -> HeldOut:

@@ -18,7 +18,14 @@ from onefit.basis import Basis, Deformed
 from onefit.factors import pivoted_cholesky
 from onefit.solvers.correction import LabelCorrection
 
-__all__ = ["FullHessian", "LabelPart", "NystromHessian", "nystrom_hessian", "solve_bordered"]
+__all__ = [
+    "FullHessian",
+    "LabelPart",
+    "NystromHessian",
+    "nystrom_features",
+    "nystrom_hessian",
+    "solve_bordered",
+]
 
 
 @dataclass(frozen=True)
@@ -132,16 +139,21 @@ def nystrom_hessian(
 ) -> NystromHessian:
     """Factor the approximate Hessian with these landmarks: O(l^3 + N c^2)."""
     labels = label_part(basis, curvature, ambient_penalty)
+    U, row_weights = nystrom_features(basis, landmarks)
+    inverse_U = labels.solve(U)
+    core = (2.0 * manifold_scale) * (U.T @ (basis.laplacian @ inverse_U))
+    core.flat[:: core.shape[0] + 1] += 1.0
+    factor = sl.lu_factor(core, overwrite_a=True, check_finite=False)
+    return NystromHessian(basis, labels, manifold_scale, U, row_weights, inverse_U, factor)
+
+
+def nystrom_features(basis: Basis, landmarks: IntArray) -> tuple[FloatArray, FloatArray]:
+    """U with U U' = C P^+ C', and the kernel weights on the rows that give its columns."""
     columns = basis.kernel_columns(landmarks)
     lower, kept = pivoted_cholesky(columns[landmarks])
     U = sl.solve_triangular(lower, columns[:, kept].T, lower=True, check_finite=False).T
-    # Kernel weights on the rows that give the columns of U.
     row_weights = np.zeros((basis.n_rows, kept.size))
     row_weights[landmarks[kept]] = sl.solve_triangular(
         lower, np.eye(kept.size), lower=True, trans=1, check_finite=False
     )
-    inverse_U = labels.solve(U)
-    core = (2.0 * manifold_scale) * (U.T @ (basis.laplacian @ inverse_U))
-    core.flat[:: kept.size + 1] += 1.0
-    factor = sl.lu_factor(core, overwrite_a=True, check_finite=False)
-    return NystromHessian(basis, labels, manifold_scale, U, row_weights, inverse_U, factor)
+    return U, row_weights
