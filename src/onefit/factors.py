@@ -196,7 +196,7 @@ class BlockFactor:
         """Equation (11): blocks of rows that are near each other in the graph, one by one."""
         if isinstance(S, AnchorLaplacian):
             return S.quadratic_form(self._blocks())
-        order = reverse_cuthill_mckee(S, symmetric_mode=True)
+        order = reverse_cuthill_mckee(S, symmetric_mode=True).astype(np.int64)
         order = order[np.isin(order, nonempty_rows(S))]
         total = np.zeros((self.landmarks.size, self.landmarks.size))
         for start in range(0, order.size, self.block):
