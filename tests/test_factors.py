@@ -11,6 +11,7 @@ import reference
 from onefit import LapRLSClassifier, LapRLSRegressor, LapSVC, ManifoldSearchCV, cross_val_decisions
 from onefit.basis import plane_basis
 from onefit.factors import factor_nystrom, factor_nystrom_in_blocks
+from onefit.graphs import Graph
 from onefit.kernels import Kernel
 from onefit.memory import block_rows, blocked_bytes, nystrom_bytes
 
@@ -47,6 +48,17 @@ class TestBlockFactor:
         assert_allclose(blocked.squared_norms(), held.squared_norms(), atol=1e-9)
         dense = held.features.T @ L.toarray() @ held.features
         assert_allclose(blocked.quadratic_form(L), dense, atol=1e-9)
+
+    @pytest.mark.parametrize("block", [7, N])
+    def test_the_squared_laplacian_is_never_formed(self, block):
+        operator = Graph(sp.csr_array(reference.knn_affinity(X, 5, 1.0)), power=2).operator
+        held, blocked = both(1.0, block=block)
+        smoothed = L.toarray() @ held.features
+        expected = smoothed.T @ smoothed
+        assert_allclose(held.quadratic_form(operator), expected, atol=1e-9)
+        assert_allclose(blocked.quadratic_form(operator), expected, atol=1e-9)
+        assert_allclose(operator @ held.features, L.toarray() @ smoothed, atol=1e-9)
+        assert operator.shape == (N, N)
 
     def test_sparse_rows_stay_sparse(self, monkeypatch):
         held, blocked = both(1.0, rows=sp.csr_array(X))

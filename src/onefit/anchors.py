@@ -26,7 +26,7 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import gen_batches
 
 from onefit._typing import FloatArray, IntArray, Rows, Sparse
-from onefit.graphs import Graph
+from onefit.graphs import Graph, SquaredLaplacian
 from onefit.kernels import evenly_spaced_rows, gaussian_decay, squared_distances, typical_scale
 from onefit.neighbors import Neighbors
 
@@ -132,7 +132,7 @@ class AnchorGraph:
 
 #: Any graph with a Laplacian, and the form in which that is applied.
 AnyGraph: TypeAlias = Graph | AnchorGraph
-Operator: TypeAlias = Sparse | AnchorLaplacian
+Operator: TypeAlias = Sparse | SquaredLaplacian | AnchorLaplacian
 
 
 def nearest_anchors(X: Rows, n_anchors: int, s: int, rng: np.random.RandomState) -> Neighbors:

@@ -21,6 +21,7 @@ from sklearn.utils import gen_batches
 
 from onefit._typing import FloatArray, IntArray, Rows, Sparse
 from onefit.anchors import AnchorLaplacian, Operator
+from onefit.graphs import SquaredLaplacian
 from onefit.kernels import Kernel, drop_negligible
 
 __all__ = [
@@ -120,6 +121,9 @@ class KernelFactor:
         return np.einsum("ij,ij->i", self.features, self.features)
 
     def quadratic_form(self, S: Operator) -> FloatArray:
+        if isinstance(S, SquaredLaplacian):
+            smoothed = drop_negligible(S.root @ self.features)
+            return smoothed.T @ smoothed
         if isinstance(S, AnchorLaplacian):
             return self.features.T @ drop_negligible(S @ self.features)
         rows = nonempty_rows(S)
@@ -193,22 +197,27 @@ class BlockFactor:
         return np.concatenate([np.einsum("ij,ij->i", B, B) for _, B in self._blocks()])
 
     def quadratic_form(self, S: Operator) -> FloatArray:
-        """Equation (11): blocks of rows that are near each other in the graph, one by one."""
+        """Equation (11): blocks of rows that are near each other in the graph, one by one.
+
+        B'L^2B is (LB)'(LB).
+        """
         if isinstance(S, AnchorLaplacian):
             return S.quadratic_form(self._blocks())
-        order = reverse_cuthill_mckee(S, symmetric_mode=True).astype(np.int64)
-        order = order[np.isin(order, nonempty_rows(S))]
+        L = S.root if isinstance(S, SquaredLaplacian) else S
+        order = reverse_cuthill_mckee(L, symmetric_mode=True).astype(np.int64)
+        order = order[np.isin(order, nonempty_rows(L))]
         total = np.zeros((self.landmarks.size, self.landmarks.size))
         for start in range(0, order.size, self.block):
             inside = np.sort(order[start : start + self.block])
-            strip = S[inside]
+            strip = L[inside]
             B = self.rows(inside)
             smoothed = strip[:, inside] @ B
             outside = np.setdiff1d(strip.indices, inside)
             for first in range(0, outside.size, self.block):
                 part = outside[first : first + self.block]
                 smoothed += strip[:, part] @ self.rows(part)
-            total += self._product(B, drop_negligible(smoothed))
+            drop_negligible(smoothed)
+            total += self._product(B if S is L else smoothed.copy(), smoothed)
         return 0.5 * (total + total.T)
 
     def _product(self, A: FloatArray, B: FloatArray) -> FloatArray:

@@ -18,13 +18,28 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse import csgraph
 
-from onefit._typing import IntArray, Sparse
+from onefit._typing import FloatArray, IntArray, Sparse
 from onefit.kernels import gaussian_decay, typical_scale
 from onefit.neighbors import Neighbors
 
-__all__ = ["Graph", "check_affinity", "heat_affinity"]
+__all__ = ["Graph", "SquaredLaplacian", "check_affinity", "heat_affinity"]
 
 _REMEMBERED_PARTS = 128
+
+
+@dataclass(frozen=True)
+class SquaredLaplacian:
+    """L^2, applied as L twice: a row of L^2 has entries for all neighbours of neighbours."""
+
+    root: Sparse
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, N)."""
+        return self.root.shape
+
+    def __matmul__(self, B: FloatArray) -> FloatArray:
+        return np.asarray(self.root @ (self.root @ B))
 
 
 @dataclass(frozen=True)
@@ -52,15 +67,20 @@ class Graph:
         return self.affinity
 
     @property
-    def operator(self) -> Sparse:
-        """The Laplacian in the form in which it is applied."""
+    def operator(self) -> Sparse | SquaredLaplacian:
+        """The (power of the) Laplacian in the form in which it is applied."""
+        if self.power == 2:
+            return SquaredLaplacian(self._first_power)
         return self.laplacian
+
+    @cached_property
+    def _first_power(self) -> Sparse:
+        return sp.csr_array(cast(Sparse, csgraph.laplacian(self.affinity, normed=self.normalized)))
 
     @cached_property
     def laplacian(self) -> Sparse:
         """The (power of the) Laplacian as a sparse array."""
-        L = sp.csr_array(cast(Sparse, csgraph.laplacian(self.affinity, normed=self.normalized)))
-        result = L
+        result = L = self._first_power
         for _ in range(self.power - 1):
             result = sp.csr_array(result @ L)
         return result
