@@ -41,8 +41,8 @@ __all__ = [
 
 #: Numbers between this and its inverse have products that single precision can hold.
 _SAFE = 1e-12
-#: Entries of a block of features on a worker: 8 MiB of doubles, since workers may be small.
-_WORKER_ENTRIES = 2**20
+#: Entries of a block of features on a worker: 4 MiB of doubles, since workers may be small.
+_WORKER_ENTRIES = 2**19
 
 
 class Factor(Protocol):
