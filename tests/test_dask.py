@@ -194,9 +194,9 @@ class TestSearch:
             model = LapRLSClassifier(**PARAMS)
             path = tmp_path / f"checkpoint-{type(rows).__name__}"
             grid = {**GRID, "kernel_width": [1.0]}
-            return ManifoldSearchCV(
-                model, grid, checkpoint=path, random_state=0, refit=False
-            ).fit(rows, CLASSES)
+            return ManifoldSearchCV(model, grid, checkpoint=path, random_state=0, refit=False).fit(
+                rows, CLASSES
+            )
 
         first, again = search(in_blocks()), search(in_blocks())
         assert first.cv_results_["mean_fit_time"][0] > 0
