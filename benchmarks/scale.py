@@ -229,14 +229,14 @@ def neighbors() -> None:
     save("scale_neighbors", {"seconds": result})
 
 
-def dask(n: int = 500_000, d: int = 100, limit: int = 350 * 10**6) -> None:
+def dask(n: int = 100_000, d: int = 500, limit: int = 350 * 10**6) -> None:
     """Rows near a closed curve, made by the workers; then the same numbers from one array."""
     import dask.array as da
     from dask.distributed import Client, LocalCluster
 
     rng = da.random.default_rng(0)
-    angle = rng.uniform(0, 2 * np.pi, size=(n, 1), chunks=(2500, 1))
-    noise = 0.02 * rng.normal(size=(n, d), chunks=(2500, d))
+    angle = rng.uniform(0, 2 * np.pi, size=(n, 1), chunks=(1000, 1))
+    noise = 0.02 * rng.normal(size=(n, d), chunks=(1000, d))
     X = (da.cos(angle + np.linspace(0, np.pi, d)) + noise) / np.sqrt(d)
     model = LapRLSRegressor(n_components=200, graph="anchor", n_anchors=200, random_state=0)
     grid = {"kernel_width": [0.03, 0.3], **penalties(n)}
