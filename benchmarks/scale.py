@@ -5,6 +5,7 @@
     python benchmarks/scale.py real       # cpusmall, next to methods of scikit-learn
     python benchmarks/scale.py landmarks  # labelled rows among the landmarks, or not
     python benchmarks/scale.py neighbors  # scikit-learn and the indices of faiss
+    python benchmarks/scale.py dask       # rows on two workers with less memory than the data
     python benchmarks/scale.py report     # tables and plot for the docs
 
 Set OPENBLAS_NUM_THREADS and OMP_NUM_THREADS to the number of cores.
@@ -76,7 +77,7 @@ def run(data: dict[str, Any], model: LapRLSRegressor, grid: dict, **params: Any)
         "cv_error": -float(search.best_score_),
         "test_error": float(np.mean(np.square(residual))),
         "neighbors": search.best_estimator_.neighbors_method_,
-        "peak_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        "peak_bytes": _peak_bytes(),
     }
     print({name: value for name, value in result.items() if name != "measured"}, flush=True)
     return result
@@ -228,6 +229,52 @@ def neighbors() -> None:
     save("scale_neighbors", {"seconds": result})
 
 
+def dask(n: int = 100_000, d: int = 500, limit: int = 350 * 10**6) -> None:
+    """Rows near a closed curve, made by the workers; then the same numbers from one array."""
+    import dask.array as da
+    from dask.distributed import Client, LocalCluster
+
+    rng = da.random.default_rng(0)
+    angle = rng.uniform(0, 2 * np.pi, size=(n, 1), chunks=(1000, 1))
+    noise = 0.02 * rng.normal(size=(n, d), chunks=(1000, d))
+    X = (da.cos(angle + np.linspace(0, np.pi, d)) + noise) / np.sqrt(d)
+    model = LapRLSRegressor(n_components=200, graph="anchor", n_anchors=200, random_state=0)
+    grid = {"kernel_width": [0.03, 0.3], **penalties(n)}
+
+    def search(rows: Any, y: Any) -> tuple[float, ManifoldSearchCV]:
+        start = time.perf_counter()
+        found = ManifoldSearchCV(model, grid, cv=5, memory_limit=limit).fit(rows, y)
+        return time.perf_counter() - start, found
+
+    result: dict[str, Any] = {"rows": n, "columns": d, "data_bytes": X.nbytes, "limit": limit}
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, memory_limit=limit, dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        start = client.run(_peak_bytes)
+        y = da.sin(2 * angle[:, 0]).compute()
+        y[np.arange(n) % (n // 500) > 0] = np.nan
+        seconds, found = search(X, y)
+        result["runs"] = {"dask": {"seconds": seconds, "client_bytes": _peak_bytes()}}
+        result["worker_start_bytes"] = list(start.values())
+        result["worker_bytes"] = list(client.run(_peak_bytes).values())
+        result["workers_lost"] = len(set(start) - set(client.run(_peak_bytes)))
+    seconds, expected = search(X.compute(), y)
+    result["runs"]["array"] = {"seconds": seconds, "client_bytes": _peak_bytes()}
+    result["difference"] = max(
+        float(np.abs(found.cv_results_[column] - expected.cv_results_[column]).max())
+        for column in ("mean_test_score", "mean_test_loss")
+    )
+    print(result)
+    save("scale_dask", result)
+
+
+def _peak_bytes() -> int:
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
 def report() -> None:
     for name, writer in WRITERS.items():
         try:
@@ -293,6 +340,20 @@ def _write_landmarks(result: dict) -> None:
     write_table("scale_landmarks", header, rows, result)
 
 
+def _write_dask(result: dict) -> None:
+    gigabytes = [f"{one / 1e9:.2f}" for one in result["worker_bytes"]]
+    rows = [
+        ["data, GB", f"{result['data_bytes'] / 1e9:.2f}"],
+        ["limit of a worker, GB", f"{result['limit'] / 1e9:.2f}"],
+        ["peaks of the workers, GB", ", ".join(gigabytes)],
+        ["peak of the client, GB", f"{result['runs']['dask']['client_bytes'] / 1e9:.2f}"],
+        ["seconds", f"{result['runs']['dask']['seconds']:.0f}"],
+        ["seconds of one process, data in memory", f"{result['runs']['array']['seconds']:.0f}"],
+        ["largest difference of a score or loss", f"{result['difference']:.0e}"],
+    ]
+    write_table("scale_dask", ["", ""], rows, result)
+
+
 def _write_neighbors(result: dict) -> None:
     rows = [[name, f"{seconds:.1f}"] for name, seconds in result["seconds"].items()]
     write_table("scale_neighbors", ["rows x columns, method", "seconds"], rows, result)
@@ -304,8 +365,9 @@ WRITERS = {
     "scale_real": _write_real,
     "scale_landmarks": _write_landmarks,
     "scale_neighbors": _write_neighbors,
+    "scale_dask": _write_dask,
 }
-STEPS = {f.__name__: f for f in (million, growth, real, landmarks, neighbors, report)}
+STEPS = {f.__name__: f for f in (million, growth, real, landmarks, neighbors, dask, report)}
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in STEPS:

@@ -1,5 +1,7 @@
 """Anchor graphs against dense formulas."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -72,12 +74,19 @@ class TestGraph:
         assert_allclose(graph.affinity.toarray(), W, atol=1e-13)
         assert graph.operator.shape == (N, N)
 
-    def test_quadratic_form_without_the_matrix(self):
-        graph, kernel, landmarks = make(), Kernel(width=1.0), np.arange(0, N, 4)
+    @pytest.mark.parametrize("power", [1, 2])
+    @pytest.mark.parametrize("kept", [None, np.arange(0, N, 3)])
+    def test_quadratic_form_without_the_matrix(self, power, kept):
+        graph = replace(make(), power=power)
+        kernel, landmarks = Kernel(width=1.0), np.arange(0, N, 4)
+        L = np.linalg.matrix_power(dense(graph.weights, kept)[1], power)
+        if kept is not None:
+            graph = graph.only(kept)
         C = kernel.columns(X, landmarks)
         held = factor_nystrom(C, landmarks)
         blocked = factor_nystrom_in_blocks(kernel, X, C[landmarks], landmarks, 16)
-        expected = held.features.T @ dense(graph.weights)[1] @ held.features
+        expected = held.features.T @ L @ held.features
+        assert_allclose(graph.laplacian.toarray(), L, atol=1e-13)
         for factor in (held, blocked):
             assert_allclose(factor.quadratic_form(graph.operator), expected, atol=1e-9)
 
@@ -85,23 +94,26 @@ class TestGraph:
 class TestEstimators:
     PARAMS = (("graph", "anchor"), ("n_anchors", M), ("n_neighbors", S), ("random_state", 0))
 
-    def test_is_the_precomputed_graph(self):
+    @pytest.mark.parametrize("power", [1, 2])
+    def test_is_the_precomputed_graph(self, power):
         model = LapRLSClassifier(**dict(self.PARAMS)).fit(X, Y)
         assert model.neighbors_method_ == "anchor"
         assert model.graph_.shape == (N, M)
         W, _ = dense(model.graph_)
         for components in (None, 40):
-            params = {"n_components": components, "random_state": 0}
+            params = {"n_components": components, "random_state": 0, "laplacian_power": power}
             expected = LapRLSClassifier(graph=W, **params).fit(X, Y)
             model = LapRLSClassifier(**{**dict(self.PARAMS), **params}).fit(X, Y)
             assert_allclose(model.decision_function(X), expected.decision_function(X), atol=1e-9)
 
     @pytest.mark.parametrize("criterion", ["exact", "newton", "bif"])
     @pytest.mark.parametrize("components", [None, 40])
-    def test_holding_out_points(self, criterion, components):
-        model = LapRLSClassifier(n_components=components, **dict(self.PARAMS))
+    @pytest.mark.parametrize("power", [1, 2])
+    def test_holding_out_points(self, criterion, components, power):
+        params = {"n_components": components, "laplacian_power": power}
+        model = LapRLSClassifier(**params, **dict(self.PARAMS))
         W, _ = dense(model.fit(X, Y).graph_)
-        other = LapRLSClassifier(graph=W, n_components=components, random_state=0)
+        other = LapRLSClassifier(graph=W, random_state=0, **params)
         options = {"holdout": "points", "criterion": criterion}
         assert_allclose(
             cross_val_decisions(model, X, Y, **options).predictions,
@@ -130,4 +142,4 @@ class TestEstimators:
         with pytest.raises(ValueError, match="n_neighbors <= n_anchors <= rows"):
             LapRLSClassifier(graph="anchor").fit(X, Y)
         with pytest.raises(ValueError, match="laplacian_power"):
-            LapRLSClassifier(graph="anchor", laplacian_power=2).fit(X, Y)
+            LapRLSClassifier(graph="anchor", laplacian_power=3).fit(X, Y)

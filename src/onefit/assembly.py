@@ -11,8 +11,16 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from onefit._typing import FloatArray, IntArray, Rows
-from onefit.anchors import AnchorGraph, AnyGraph, anchor_weights, nearest_anchors
+from onefit.anchors import (
+    AnchorGraph,
+    AnyGraph,
+    AnyNeighbors,
+    DistributedAnchors,
+    anchor_weights,
+    nearest_anchors,
+)
 from onefit.basis import Basis, KernelBasis, plane_basis
+from onefit.blocks import RowBlocks
 from onefit.factors import Factor, factor_kernel, factor_nystrom, factor_nystrom_in_blocks
 from onefit.graphs import Graph, check_affinity, heat_affinity
 from onefit.kernels import (
@@ -25,7 +33,7 @@ from onefit.kernels import (
 )
 from onefit.landmarks import LANDMARK_RULES
 from onefit.memory import block_rows, blocked_bytes, default_limit, nystrom_bytes
-from onefit.neighbors import NEIGHBOR_METHODS, Neighbors, find_neighbors
+from onefit.neighbors import NEIGHBOR_METHODS, find_neighbors
 from onefit.validation import check_choice, check_integer, check_number
 
 __all__ = [
@@ -34,6 +42,7 @@ __all__ = [
     "build_basis",
     "build_factor",
     "check_dense",
+    "check_distributed",
     "check_square",
     "shared_distances",
 ]
@@ -80,10 +89,13 @@ class KernelSettings:
         if self.memory_limit is not None:
             check_number("memory_limit", self.memory_limit)
 
-    def block(self, n_rows: int, n_components: int) -> int | None:
-        """Rows of a block where the features of a Nystrom basis do not fit into memory."""
+    def block(self, n_rows: int, n_components: int, *, held: bool = True) -> int | None:
+        """Rows of a block where the features of a Nystrom basis do not fit into memory.
+
+        Not ``held``: also where they do.
+        """
         limit = default_limit() if self.memory_limit is None else self.memory_limit
-        if nystrom_bytes(n_rows, n_components) <= limit:
+        if held and nystrom_bytes(n_rows, n_components) <= limit:
             return None
         block = block_rows(n_rows, n_components, limit)
         needed = blocked_bytes(block, n_components)
@@ -132,10 +144,10 @@ class GraphSettings:
         check_integer("laplacian_power", self.laplacian_power, minimum=1)
         check_choice("neighbors", self.neighbors, NEIGHBOR_METHODS)
         check_integer("n_anchors", self.n_anchors, minimum=1)
-        if isinstance(self.graph, str) and self.graph == "anchor" and self.laplacian_power > 1:
+        if isinstance(self.graph, str) and self.graph == "anchor" and self.laplacian_power > 2:
             raise ValueError(
-                f"graph='anchor' with laplacian_power={self.laplacian_power}; expected 1. Powers "
-                "need graph='knn' or a precomputed graph."
+                f"graph='anchor' with laplacian_power={self.laplacian_power}; expected 1 or 2. "
+                "Higher powers need graph='knn' or a precomputed graph."
             )
 
     @property
@@ -145,18 +157,20 @@ class GraphSettings:
             return None
         return ("anchor", self.n_anchors) if self.graph == "anchor" else (self.neighbors, 0)
 
-    def find(self, X: Rows, k: int, squared: FloatArray | None, seed: Any) -> Neighbors | None:
+    def find(self, X: Rows, k: int, squared: FloatArray | None, seed: Any) -> AnyNeighbors | None:
         """The ``k`` nearest rows or anchors of every row; None if the graph needs none.
 
         ``squared`` are the squared distances between the rows, where they are at hand.
         """
         if self.search is None:
             return None
+        if isinstance(X, RowBlocks):
+            return DistributedAnchors.choose(X, self.n_anchors, k, check_random_state(seed))
         if self.graph == "anchor":
             return nearest_anchors(X, self.n_anchors, k, check_random_state(seed))
         return find_neighbors(X, k, squared=squared, method=self.neighbors)
 
-    def build(self, X: Rows, neighbors: Neighbors | None) -> tuple[AnyGraph, float | None]:
+    def build(self, X: Rows, neighbors: AnyNeighbors | None) -> tuple[AnyGraph, float | None]:
         """The graph on the rows of ``X`` from at least as many neighbours as are needed.
 
         The second value is sigma_w, where there is one.
@@ -166,13 +180,23 @@ class GraphSettings:
             affinity = self.graph(X) if callable(self.graph) else self.graph
             W = check_affinity(affinity, X.shape[0])
             return Graph(W, normalized, self.laplacian_power), None
+        if isinstance(neighbors, DistributedAnchors):
+            graph, sigma_w = neighbors.graph(
+                self.n_neighbors,
+                self.graph_width,
+                self.graph_weights,
+                normalized,
+                self.laplacian_power,
+            )
+            return graph, sigma_w if self.graph_weights == "heat" else None
         nearest = neighbors.first(self.n_neighbors)
         if self.graph == "anchor":
             A, sigma_w = anchor_weights(
                 nearest, self.n_anchors, self.graph_width, weights=self.graph_weights
             )
             used = sigma_w if self.graph_weights == "heat" else None
-            return AnchorGraph(A, np.asarray(A.sum(axis=0), dtype=np.float64), normalized), used
+            totals = np.asarray(A.sum(axis=0), dtype=np.float64)
+            return AnchorGraph(A, totals, normalized, self.laplacian_power), used
         W, sigma_w = heat_affinity(nearest, self.graph_width, weights=self.graph_weights)
         used = sigma_w if self.graph_weights == "heat" else None
         return Graph(W, normalized, self.laplacian_power), used
@@ -186,6 +210,27 @@ def shared_distances(settings: KernelSettings, X: Rows) -> FloatArray | None:
         return np.maximum(diagonal[:, None] + diagonal - 2.0 * X, 0.0)
     needs_matrix = settings.kernel == "gaussian" and settings.n_components is None
     return squared_distances(X) if needs_matrix and not sp.issparse(X) else None
+
+
+def check_distributed(kernel: KernelSettings, graph: GraphSettings) -> None:
+    """Raise on settings for which the rows of a dask collection would have to come together."""
+    if kernel.kernel == "precomputed":
+        raise ValueError(
+            "kernel='precomputed' with a dask collection; expected a kernel that is computed from "
+            "rows. Pass the rows, or the matrix as an array."
+        )
+    if kernel.n_components is None:
+        raise ValueError(
+            "n_components=None with a dask collection; expected a number of landmarks or 'auto': "
+            "the exact solution needs all rows in one place. Set n_components, or pass an array."
+        )
+    if not isinstance(graph.graph, str) or graph.graph != "anchor":
+        what = repr(graph.graph) if isinstance(graph.graph, str) else "a matrix or function"
+        raise ValueError(
+            f"graph={what} with a dask collection; expected graph='anchor', which joins rows "
+            "through anchors: edges between rows would need all rows in one place. Use "
+            "graph='anchor', or pass an array."
+        )
 
 
 def check_dense(K: Any) -> None:
@@ -249,7 +294,7 @@ def build_factor(
             f"kernel={kernel.name!r} is 0 between every row and itself, so that f could only be 0. "
             "Use another kernel, or other features."
         )
-    block = settings.block(n, landmarks.size)
+    block = settings.block(n, landmarks.size, held=not isinstance(X, RowBlocks))
     carriers = landmarks if kernel.name == "precomputed" else X[landmarks]
     columns = kernel.between(X if block is None else X[landmarks], carriers)
     P = columns[landmarks] if block is None else columns

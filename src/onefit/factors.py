@@ -5,28 +5,34 @@ rows, products :math:`B a` and :math:`B'u`, the squared norms of the rows of B, 
 form :math:`B'SB` of a sparse matrix. :class:`KernelFactor` keeps B and multiplies.
 :class:`BlockFactor` keeps the landmarks only, and computes the features of a block of rows
 whenever they are wanted, so that nothing of size N x c is ever held (equation (11)).
+:class:`DistributedFactor` has a :class:`BlockFactor` for every block of a dask collection, made
+where the block is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg as sl
+import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from sklearn.utils import gen_batches
 
-from onefit._typing import FloatArray, IntArray, Rows, Sparse
-from onefit.anchors import AnchorLaplacian, Operator
+from onefit._typing import BoolArray, FloatArray, IntArray, Rows, Sparse
+from onefit.anchors import AnchorLaplacian, DistributedLaplacian, Operator, joined_form
+from onefit.blocks import RowBlocks
 from onefit.graphs import SquaredLaplacian
 from onefit.kernels import Kernel, drop_negligible
 
 __all__ = [
     "BlockFactor",
+    "DistributedFactor",
     "Factor",
+    "FeatureMap",
     "KernelFactor",
     "factor_kernel",
     "factor_nystrom",
@@ -38,6 +44,8 @@ __all__ = [
 
 #: Numbers between this and its inverse have products that single precision can hold.
 _SAFE = 1e-12
+#: Entries of a block of features on a worker: 4 MiB of doubles, since workers may be small.
+_WORKER_ENTRIES = 2**19
 
 
 def nonempty_rows(S: Sparse) -> IntArray:
@@ -124,7 +132,7 @@ class KernelFactor:
         if isinstance(S, SquaredLaplacian):
             smoothed = drop_negligible(S.root @ self.features)
             return smoothed.T @ smoothed
-        if isinstance(S, AnchorLaplacian):
+        if not sp.issparse(S):
             return self.features.T @ drop_negligible(S @ self.features)
         rows = nonempty_rows(S)
         if rows.size == self.n_rows:
@@ -133,52 +141,72 @@ class KernelFactor:
 
 
 @dataclass(frozen=True)
-class BlockFactor:
-    r"""A Nystrom factor whose features :math:`B = C R^{-\top}` are computed a block at a time.
+class FeatureMap:
+    r"""Nystrom features :math:`z(x) = R^{-1} k(\text{landmarks}, x)` of any rows.
 
-    Features are doubles always, because small pivots of R would magnify any rounding of C. The
-    products of equation (11) are of single precision within a block if ``single``, and are summed
-    in double precision: decisions change by at most 1e-7 + 2e-6 r of the largest, r the ratio of
-    equation (3).
+    Features are doubles always, because small pivots of R would magnify any rounding of k.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel.
+    carriers : array or sparse matrix of shape (c, n_features)
+        The landmarks themselves; a precomputed kernel needs their numbers only.
+    triangle : array of shape (c, c)
+        R, the lower Cholesky factor of the kernel between landmarks.
+    """
+
+    kernel: Kernel
+    carriers: Rows
+    triangle: FloatArray
+
+    def __call__(self, X: Rows) -> FloatArray:
+        """Features of rows, of shape (n, c)."""
+        columns = self.kernel.between(X, self.carriers)
+        features = sl.solve_triangular(
+            self.triangle, columns.T, lower=True, check_finite=False, overwrite_b=True
+        )
+        return drop_negligible(np.ascontiguousarray(features.T))
+
+
+@dataclass(frozen=True)
+class BlockFactor:
+    r"""A Nystrom factor whose features :math:`B = C R^{-\top}` are computed a block at a time.
+
+    The products of equation (11) are of single precision within a block if ``single``, and are
+    summed in double precision: decisions change by at most 1e-7 + 2e-6 r of the largest, r the
+    ratio of equation (3).
+
+    Parameters
+    ----------
+    features : FeatureMap
+        From rows to features.
     X : array or sparse matrix of shape (N, n_features)
         Rows.
     landmarks : array of shape (c,)
         Landmarks.
-    triangle : array of shape (c, c)
-        R, the lower Cholesky factor of the kernel between landmarks.
     block : int
         Rows of a block.
     single : bool
         Whether products of blocks are taken in single precision.
     """
 
-    kernel: Kernel
+    features: FeatureMap
     X: Rows
     landmarks: IntArray
-    triangle: FloatArray
     block: int
     single: bool = True
+
+    @property
+    def triangle(self) -> FloatArray:
+        return self.features.triangle
 
     @property
     def n_rows(self) -> int:
         return int(self.X.shape[0])
 
-    @cached_property
-    def _carriers(self) -> Rows:
-        """The landmarks themselves; a precomputed kernel needs their numbers only."""
-        return self.landmarks if self.kernel.name == "precomputed" else self.X[self.landmarks]
-
     def rows(self, rows: IntArray | slice) -> FloatArray:
-        columns = self.kernel.between(self.X[rows], self._carriers)
-        features = sl.solve_triangular(
-            self.triangle, columns.T, lower=True, check_finite=False, overwrite_b=True
-        )
-        return drop_negligible(np.ascontiguousarray(features.T))
+        return self.features(self.X[rows])
 
     def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
         for rows in gen_batches(self.n_rows, self.block):
@@ -202,7 +230,9 @@ class BlockFactor:
         B'L^2B is (LB)'(LB).
         """
         if isinstance(S, AnchorLaplacian):
-            return S.quadratic_form(self._blocks())
+            return joined_form(*self.form_parts(S))
+        if isinstance(S, DistributedLaplacian):
+            raise TypeError("rows are here and the graph is elsewhere; expected both in one place.")
         L = S.root if isinstance(S, SquaredLaplacian) else S
         order = reverse_cuthill_mckee(L, symmetric_mode=True).astype(np.int64)
         order = order[np.isin(order, nonempty_rows(L))]
@@ -220,6 +250,10 @@ class BlockFactor:
             total += self._product(B if S is L else smoothed.copy(), smoothed)
         return 0.5 * (total + total.T)
 
+    def form_parts(self, S: AnchorLaplacian) -> tuple[FloatArray, ...]:
+        """The sums over rows of which the form of an anchor graph is made."""
+        return S.form_parts(self._blocks())
+
     def _product(self, A: FloatArray, B: FloatArray) -> FloatArray:
         """A'B, where it may be so in single precision, scaled against overflow."""
         if not self.single:
@@ -236,6 +270,92 @@ class BlockFactor:
         ]
         factor = np.prod([1.0 if _SAFE < s < 1.0 / _SAFE else s for s in scales])
         return factor * (parts[0].T @ parts[1]).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class DistributedFactor:
+    """A Nystrom factor on the rows of a dask collection: a :class:`BlockFactor` in every block.
+
+    Products with all rows are sums over the blocks; function values stay lazy.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        From rows to features.
+    X : RowBlocks
+        Rows.
+    landmarks : array of shape (c,)
+        Landmarks.
+    block : int
+        Rows whose features a worker holds at a time.
+    """
+
+    features: FeatureMap
+    X: RowBlocks
+    landmarks: IntArray
+    block: int
+
+    @property
+    def triangle(self) -> FloatArray:
+        return self.features.triangle
+
+    @property
+    def n_rows(self) -> int:
+        return self.X.shape[0]
+
+    def rows(self, rows: IntArray) -> FloatArray:
+        return self.features(self.X[rows])
+
+    @property
+    def _on_worker(self) -> partial[BlockFactor]:
+        """From rows of a block to their factor; without X, which must not travel."""
+        return partial(_factor_of_block, self.features, self.landmarks, self.block)
+
+    def values(self, coef: FloatArray) -> Any:
+        """B coef as a dask array."""
+        return self.X.lazily(partial(_values, self._on_worker, coef), coef.shape[1])
+
+    def representer(self, weights: FloatArray) -> FloatArray:
+        return self.X.total(partial(_representer, self._on_worker), weights)[0]
+
+    def squared_norms(self) -> FloatArray:
+        return np.concatenate(self.X.each(partial(_squared_norms, self._on_worker)))
+
+    def quadratic_form(self, S: Operator) -> FloatArray:
+        if not isinstance(S, DistributedLaplacian):
+            raise TypeError(
+                f"the rows are a dask collection and the graph is a {type(S).__name__}; expected "
+                "one on the same collection. Use graph='anchor'."
+            )
+        parts = self.X.total(partial(_form_parts, self._on_worker, S.of_block), S.kept)
+        return joined_form(*parts)
+
+
+def _factor_of_block(features: FeatureMap, landmarks: IntArray, block: int, X: Rows) -> BlockFactor:
+    return BlockFactor(features, X, landmarks, block)
+
+
+def _values(factor_of: partial[BlockFactor], coef: FloatArray, X: Rows) -> FloatArray:
+    return factor_of(X).values(coef)
+
+
+def _representer(
+    factor_of: partial[BlockFactor], X: Rows, weights: FloatArray
+) -> tuple[FloatArray]:
+    return (factor_of(X).representer(weights),)
+
+
+def _squared_norms(factor_of: partial[BlockFactor], X: Rows) -> FloatArray:
+    return factor_of(X).squared_norms()
+
+
+def _form_parts(
+    factor_of: partial[BlockFactor],
+    laplacian_of: partial[AnchorLaplacian],
+    X: Rows,
+    kept: BoolArray,
+) -> tuple[FloatArray, ...]:
+    return factor_of(X).form_parts(laplacian_of(X, kept))
 
 
 def factor_kernel(K: FloatArray) -> KernelFactor:
@@ -271,10 +391,16 @@ def factor_nystrom_in_blocks(
     block: int,
     *,
     single: bool = True,
-) -> BlockFactor:
+) -> BlockFactor | DistributedFactor:
     """The factor of :func:`factor_nystrom`, of which only P, kernel between landmarks, is held."""
     lower, kept = pivoted_cholesky(P)
-    return BlockFactor(kernel, X, landmarks[kept], lower, block, single)
+    landmarks = landmarks[kept]
+    carriers = landmarks if kernel.name == "precomputed" else X[landmarks]
+    features = FeatureMap(kernel, carriers, lower)
+    if isinstance(X, RowBlocks):
+        block = min(block, max(1, _WORKER_ENTRIES // landmarks.size))
+        return DistributedFactor(features, X, landmarks, block)
+    return BlockFactor(features, X, landmarks, block, single)
 
 
 def pivoted_cholesky(P: FloatArray) -> tuple[FloatArray, IntArray]:

@@ -92,7 +92,9 @@ def find_neighbors(
     tried = _resolve(method, X)
     if tried == ("sklearn",):
         method = "sklearn"
-        indices = NearestNeighbors(n_neighbors=k).fit(X).kneighbors(return_distance=False)
+        # One job: what joblib has been told to use may be a cluster, which this must not occupy.
+        index = NearestNeighbors(n_neighbors=k, n_jobs=1).fit(X)
+        indices = index.kneighbors(return_distance=False)
     else:
         indices, method = _by_index(X, k, tried)
     # Distances anew, from differences: the search may round those of equal rows away from 0.

@@ -24,10 +24,12 @@ from onefit.assembly import (
     KernelSettings,
     build_basis,
     check_dense,
+    check_distributed,
     check_square,
     shared_distances,
 )
 from onefit.basis import Basis
+from onefit.blocks import RowBlocks, gathered, is_dask, open_blocks
 from onefit.components import grow_components
 from onefit.criteria.exact import exact
 from onefit.folds import SemiSupervisedKFold, check_folds
@@ -69,7 +71,7 @@ _PARAMETERS = """kernel : str or callable, default="gaussian"
         k, neighbours in the graph.
     graph_width : float or "median", default="median"
         sigma_w of the heat weights. "median" is the median squared distance to a neighbour,
-        equal rows left out.
+        equal rows left out (to an anchor: of at most 10,000 rows, evenly spaced).
     kernel_params : dict, optional
         Keyword arguments of kernels other than ``"gaussian"`` and ``"precomputed"``.
     graph : "knn", "anchor", matrix of shape (N, N) or callable, default="knn"
@@ -118,11 +120,13 @@ _ATTRIBUTES = """X_fit_ : array or sparse matrix of shape (c, n_features).
     intercept_ : array of shape (q,)
         Constants; zeros without an intercept.
     transduction_ : array of shape (N,) or (N, q)
-        Predictions on the training rows, labelled and unlabelled.
+        Predictions on the training rows, labelled and unlabelled; lazy where X is a dask
+        collection.
     kernel_width_, graph_width_ : float or None
         Widths used.
-    graph_ : sparse array of shape (N, N)
-        Affinity of the graph; of an anchor graph the weights of shape (N, n_anchors).
+    graph_ : sparse array of shape (N, N) or None
+        Affinity of the graph; of an anchor graph the weights of shape (N, n_anchors). None where
+        X is a dask collection, whose graph is never held.
     neighbors_method_ : str or None
         How neighbours were found: a name of ``neighbors``; "matrix", from the distances of an
         exact kernel; "anchor"; None for a precomputed graph.
@@ -256,6 +260,9 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
             As in ``fit``.
         """
         kernel_settings, graph_settings = self._checked_settings()
+        X = open_blocks(X)
+        if isinstance(X, RowBlocks):
+            check_distributed(kernel_settings, graph_settings)
         X = self._validated_rows(X)
         if self.kernel == "precomputed":
             check_square(X)
@@ -314,6 +321,11 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         """``X`` as an array or CSR matrix of finite floats; errors say what to do about it."""
         if self.kernel == "precomputed":
             check_dense(X)
+        if isinstance(X, RowBlocks):
+            # Names and number of columns here; the rows where they are, whenever they are used.
+            check_no_disguise(X.meta)
+            validate_data(self, X.meta, dtype=None, reset=reset, ensure_min_samples=0)
+            return X
         check_no_disguise(X)
         try:
             rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
@@ -342,6 +354,7 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
+        y, sample_weight = gathered(y), gathered(sample_weight)
         try:
             check_consistent_length(X, y)
         except ValueError as error:
@@ -433,8 +446,12 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         Returns
         -------
         array of shape (n, q)
+            Of a dask collection, a dask array.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            blocks = self._validated_rows(open_blocks(X, sizes=False), reset=False)
+            return blocks.lazily(self.compact()._decisions_of, self.dual_coef_.shape[1])
         return self._decisions_of(self._validated_rows(X, reset=False))
 
     def _decisions_of(self, X: Rows) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.special import log_expit, logsumexp
 from sklearn.base import ClassifierMixin
 
 from onefit._typing import BoolArray, FloatArray
+from onefit.blocks import by_block
 from onefit.estimators._base import ManifoldEstimator, documented
 from onefit.losses import HuberizedHinge, Logistic, Loss, Square, SquaredHinge
 from onefit.targets import Targets, class_codes, class_targets, class_weight_array
@@ -81,8 +83,8 @@ class _ManifoldClassifier(ClassifierMixin, ManifoldEstimator):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (N, n_features)
-            All rows.
+        X : array-like or sparse matrix of shape (N, n_features), or dask collection
+            All rows. A dask array or data frame needs ``n_components`` and ``graph="anchor"``.
         y : array-like of shape (N,)
             Class labels; -1 where unknown (None or NaN in arrays of strings or objects).
         sample_weight : array-like of shape (N,), optional
@@ -137,7 +139,7 @@ class _ManifoldClassifier(ClassifierMixin, ManifoldEstimator):
         values : array of shape (n, q)
             Decision values, with q = 1 for two classes.
         """
-        return self.classes_[class_codes(values)]
+        return by_block(partial(_names, self.classes_), values, self.classes_[:0])
 
     def _read_shape(self, targets: Targets) -> None:
         """Take from the targets what turning decisions to predictions needs.
@@ -386,7 +388,15 @@ class LapLogisticRegression(_ManifoldClassifier):
         values : array of shape (n, q)
             Decision values, with q = 1 for two classes.
         """
-        if values.shape[1] == 1:
-            return log_expit(np.hstack([-values, values]))
-        logarithms = log_expit(values)
-        return logarithms - logsumexp(logarithms, axis=1, keepdims=True)
+        return by_block(_log_probabilities, values, np.empty((0, len(self.classes_))))
+
+
+def _names(classes: np.ndarray[Any, Any], values: FloatArray) -> np.ndarray[Any, Any]:
+    return classes[class_codes(values)]
+
+
+def _log_probabilities(values: FloatArray) -> FloatArray:
+    if values.shape[1] == 1:
+        return log_expit(np.hstack([-values, values]))
+    logarithms = log_expit(values)
+    return logarithms - logsumexp(logarithms, axis=1, keepdims=True)

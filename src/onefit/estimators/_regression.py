@@ -62,8 +62,8 @@ class LapRLSRegressor(RegressorMixin, ManifoldEstimator):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (N, n_features)
-            All rows.
+        X : array-like or sparse matrix of shape (N, n_features), or dask collection
+            All rows. A dask array or data frame needs ``n_components`` and ``graph="anchor"``.
         y : array-like of shape (N,) or (N, q)
             Targets; NaN where unknown.
         sample_weight : array-like of shape (N,), optional

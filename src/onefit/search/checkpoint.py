@@ -19,6 +19,8 @@ from typing import Any, cast
 import numpy as np
 import scipy.sparse as sp
 
+from onefit.blocks import RowBlocks
+
 __all__ = ["Checkpoint", "fingerprint"]
 
 _MAGIC = "onefit-search-1"
@@ -106,6 +108,10 @@ def _verified(line: bytes) -> dict[str, Any] | None:
 
 def fingerprint(parts: Iterable[Any]) -> str:
     """SHA-256 over arrays, sparse matrices and plain values, in order."""
+    return _fingerprint(*parts)
+
+
+def _fingerprint(*parts: Any) -> str:
     digest = hashlib.sha256()
     for part in parts:
         _update(digest, part)
@@ -120,6 +126,8 @@ def _update(digest: Any, part: Any) -> None:
     elif isinstance(part, np.ndarray) and part.dtype != object:
         digest.update(f"{part.dtype.str}{part.shape}".encode())
         digest.update(np.ascontiguousarray(part).tobytes())
+    elif isinstance(part, RowBlocks):
+        _update(digest, part.each(_fingerprint))
     elif isinstance(part, Mapping):
         for key in sorted(part, key=str):
             _update(digest, str(key))

@@ -10,9 +10,10 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from onefit._typing import FloatArray, Rows
+from onefit.anchors import AnyNeighbors
 from onefit.assembly import GraphSettings, shared_distances
+from onefit.blocks import RowBlocks
 from onefit.estimators import ManifoldEstimator
-from onefit.neighbors import Neighbors
 from onefit.search.candidates import KernelGroup
 
 __all__ = ["Geometry", "geometry_of", "preprocess"]
@@ -34,9 +35,9 @@ class Geometry:
 
     X: Rows
     squared: FloatArray | None
-    neighbors: Mapping[Any, Neighbors | None]
+    neighbors: Mapping[Any, AnyNeighbors | None]
 
-    def neighbors_for(self, settings: GraphSettings) -> Neighbors | None:
+    def neighbors_for(self, settings: GraphSettings) -> AnyNeighbors | None:
         """The neighbours that a graph is made of; None for precomputed graphs."""
         return self.neighbors.get(settings.search)
 
@@ -47,6 +48,12 @@ def preprocess(
     """Rows as the final estimator sees them; the steps before it do not see labels."""
     if upstream is None:
         return clone(final)._validated_rows(X)
+    if isinstance(X, RowBlocks):
+        raise TypeError(
+            "a Pipeline with a dask collection: its steps would gather all rows. Transform the "
+            "collection first, for instance X = (X - X.mean(axis=0)) / X.std(axis=0), and search "
+            "with the last step alone."
+        )
     steps = clone(upstream).set_params(**params)
     try:
         rows = steps.fit_transform(X)

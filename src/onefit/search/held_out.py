@@ -10,7 +10,7 @@ import numpy as np
 
 from onefit._threads import blas_threads
 from onefit._typing import FloatArray
-from onefit.anchors import AnyGraph
+from onefit.anchors import AnyGraph, DistributedAnchorGraph
 from onefit.basis import PlaneBasis
 from onefit.criteria import CRITERIA
 from onefit.criteria.common import FoldDecisions
@@ -38,7 +38,7 @@ def held_out(
     task: Task, basis: PlaneBasis, graph: AnyGraph, candidates: Sequence[Candidate]
 ) -> Iterator[HeldOut]:
     """Decisions of all candidates, those of one deformation after the other."""
-    if _goes_by_fold(task, candidates):
+    if _goes_by_fold(task, graph, candidates):
         yield from held_out_points(task, basis, graph, candidates)
         return
     label_influence = _LabelInfluence(task, basis, graph)
@@ -52,11 +52,15 @@ def held_out(
             yield from _one_by_one(task, problem, members)
 
 
-def _goes_by_fold(task: Task, candidates: Sequence[Candidate]) -> bool:
-    """Whether a reduction for every fold costs less than iterations for every candidate."""
+def _goes_by_fold(task: Task, graph: AnyGraph, candidates: Sequence[Candidate]) -> bool:
+    """Whether a reduction for every fold costs less than iterations for every candidate.
+
+    Iterations need the values on all rows, which a dask collection does not have in one place.
+    """
     if task.holdout != "points" or task.criterion not in ("exact", "newton"):
         return False
-    return not task.criterion_params and len(candidates) > _CANDIDATES_FOR_A_FOLD * len(task.folds)
+    is_worth_it = len(candidates) > _CANDIDATES_FOR_A_FOLD * len(task.folds)
+    return not task.criterion_params and (is_worth_it or isinstance(graph, DistributedAnchorGraph))
 
 
 @dataclass(frozen=True)

@@ -201,8 +201,8 @@ class FoldScorer:
         Fitted as far as turning decisions to predictions needs.
     targets : Targets
         What was held out.
-    X : array-like
-        The user's rows, for scorers that look at them.
+    X : array-like of l rows
+        The user's labelled rows, for scorers that look at them.
     params : mapping
         Metadata that the scorers have requested, with an entry for every row.
     """
@@ -239,7 +239,7 @@ class FoldScorer:
     ) -> dict[str, FloatArray]:
         rows = np.flatnonzero(self.targets.labelled)[labels]
         truth = self.model._predict_from_decisions(self.targets.values[labels])
-        X = self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
+        X = _rows_of(self.X, labels)
         params = {key: np.asarray(value)[rows] for key, value in self.params.items()}
         try:
             scores = [
@@ -268,10 +268,17 @@ def fold_scorer(
     """Scorer of held-out decisions for ``scoring`` as :class:`GridSearchCV` understands it."""
     scorers = named_scorers(estimator, scoring)
     quick = {} if params else _quick_scores(scoring, model, targets)
+    looks_at_rows = any(name not in quick for name in scorers)
+    labelled = _rows_of(X, np.flatnonzero(targets.labelled)) if looks_at_rows else None
+    stand_in = _AnsweredClassifier if is_classifier(model) else _AnsweredRegressor
+    return FoldScorer(scorers, quick, stand_in, model, targets, labelled, params or {})
+
+
+def _rows_of(X: Any, rows: IntArray) -> Any:
+    """Some of the user's rows."""
     if isinstance(X, list | tuple):
         X = np.asarray(X)
-    stand_in = _AnsweredClassifier if is_classifier(model) else _AnsweredRegressor
-    return FoldScorer(scorers, quick, stand_in, model, targets, X, params or {})
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 def _quick_scores(scoring: Any, model: ManifoldEstimator, targets: Targets) -> dict[str, Quick]:

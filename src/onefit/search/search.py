@@ -9,13 +9,15 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from joblib import cpu_count, effective_n_jobs
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 
 from onefit._threads import blas_threads
 from onefit._typing import FloatArray, Rows
+from onefit.assembly import check_distributed
+from onefit.blocks import RowBlocks, gathered, open_blocks
 from onefit.criteria import CRITERIA
 from onefit.criteria.common import Holdout
 from onefit.crossval import check_criterion_params, split_rows
@@ -36,6 +38,7 @@ from onefit.search.checkpoint import Checkpoint, fingerprint
 from onefit.search.evaluate import evaluate_group
 from onefit.search.geometry import Geometry, geometry_of, preprocess
 from onefit.search.memory import fit_to_memory, memory_plan
+from onefit.search.parallel import results_as_they_come, shared_with_workers
 from onefit.search.progress import progress_bar, say
 from onefit.search.results import choose, cv_results
 from onefit.search.routing import Routed, route
@@ -188,8 +191,9 @@ class ManifoldSearchCV(GridSearchCV):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (N, n_features)
-            All rows.
+        X : array-like or sparse matrix of shape (N, n_features), or dask collection
+            All rows. A dask array or data frame needs ``n_components`` and ``graph="anchor"``; the
+            work then goes by blocks of rows, and ``n_jobs`` is not used.
         y : array-like of shape (N,) or (N, q)
             Targets, with unlabelled rows marked as the estimator reads them.
         sample_weight : array-like of shape (N,), optional
@@ -205,6 +209,7 @@ class ManifoldSearchCV(GridSearchCV):
         """
         self._check_parameters()
         start = time.perf_counter()
+        X, y, sample_weight = open_blocks(X), gathered(y), gathered(sample_weight)
         upstream, final, prefix = split_pipeline(self.estimator)
         self._check_checkpoint()
         routed = route(self, prefix, {"sample_weight": sample_weight, **params})
@@ -336,11 +341,17 @@ class ManifoldSearchCV(GridSearchCV):
         overhead: float = 0.0,
     ) -> list[CandidateResult]:
         """Evaluate what is not on disk yet; results of these candidates in order."""
-        n_jobs = effective_n_jobs(self.n_jobs)
         groups = group_candidates(self.estimator, candidates, first_index)
+        is_distributed = isinstance(X, RowBlocks)
+        if is_distributed:
+            for group in groups:
+                for graph in group.graphs:
+                    check_distributed(group.settings, graph.settings)
+        # The blocks of a dask collection are worked on in parallel already.
+        n_jobs = 1 if is_distributed else effective_n_jobs(self.n_jobs)
         n_rows = task.targets.labelled.size
         groups = fit_to_memory(groups, n_rows, self.memory_limit, n_jobs)
-        if self.verbose and first_index == 0:
+        if self.verbose and first_index == 0 and not is_distributed:
             say(memory_plan(groups, n_rows))
         self.n_groups_ += sum(len(group.graphs) for group in groups)
         label = f"{first_index}:"
@@ -440,18 +451,19 @@ def _evaluated(
         geometry = geometry_of(rows, [job.group for job in same])
         common = time.perf_counter() - start
         share = common / sum(job.group.n_candidates for job in same)
-        calls = (delayed(_evaluate_job)(task, geometry, job, threads, share) for job in same)
         if n_jobs == 1:
-            for function, arguments, _ in calls:
-                yield function(*arguments)
+            yield from (_evaluate_job((task, geometry), job, threads, share) for job in same)
         else:
-            yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls)
+            data = shared_with_workers((task, geometry))
+            calls = ((data, job, threads, share) for job in same)
+            yield from results_as_they_come(_evaluate_job, calls, n_jobs)
 
 
 def _evaluate_job(
-    task: Task, geometry: Geometry, job: Job, threads: int | None, share: float
+    data: tuple[Task, Geometry], job: Job, threads: int | None, share: float
 ) -> tuple[tuple[str, ...], list[list[CandidateResult]]]:
     """Results of a job; ``share`` is each candidate's part in what all jobs have in common."""
+    task, geometry = data
     with blas_threads(threads):
         parts = evaluate_group(task, geometry, job.group)
     for part in parts:

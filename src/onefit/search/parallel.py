@@ -1,0 +1,48 @@
+"""Jobs through joblib, on whatever engine the user has chosen: processes, dask, ray."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from joblib import Parallel, delayed
+from joblib.parallel import get_active_backend
+
+from onefit.blocks import data_in_graph
+
+__all__ = ["results_as_they_come", "shared_with_workers"]
+
+#: Jobs of a round, for each process, where an engine gives results only when all are there.
+_JOBS_IN_A_ROUND = 4
+
+
+def results_as_they_come(
+    function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], n_jobs: int
+) -> Iterator[Any]:
+    """What the calls return, in any order, each as soon as the engine gives it."""
+    jobs = (delayed(function)(*arguments) for arguments in calls)
+    if get_active_backend()[0].supports_return_generator:
+        yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
+        return
+    # ray: in rounds, so that a checkpoint has what was finished before.
+    with Parallel(n_jobs=n_jobs) as parallel:
+        while chunk := list(islice(jobs, _JOBS_IN_A_ROUND * n_jobs)):
+            yield from parallel(chunk)
+
+
+def shared_with_workers(data: Any) -> Any:
+    """What every call gets, in a form that travels once to every worker, not with every call.
+
+    joblib and ray see to that by themselves. On dask, joblib would put one copy on one worker, and
+    the search would end with that worker. As the result of a task it is made again when lost.
+    """
+    backend = get_active_backend()[0]
+    if type(backend).__name__ != "DaskDistributedBackend":
+        return data
+    with data_in_graph():
+        return backend.client.submit(_itself, data, pure=False)
+
+
+def _itself(data: Any) -> Any:
+    return data
