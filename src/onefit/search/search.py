@@ -343,8 +343,9 @@ class ManifoldSearchCV(GridSearchCV):
         if self.verbose and first_index == 0:
             say(memory_plan(groups, n_rows))
         self.n_groups_ += sum(len(group.graphs) for group in groups)
-        label = f"{first_index}:"
         stored = {} if store is None else store.finished()
+        # Refinement starts from the choice, which is no part of a checkpoint's identity.
+        label = f"{first_index}-{fingerprint([candidates])[:16]}:" if store is not None else ""
         done = {key: value for key, value in stored.items() if key.startswith(label)}
         results = [CandidateResult(**fields) for part in done.values() for fields in part]
         jobs = split_jobs(groups, done, label, n_jobs)
