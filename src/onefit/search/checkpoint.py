@@ -87,8 +87,8 @@ class Checkpoint:
         except OSError as error:
             raise OSError(
                 error.errno,
-                f"checkpoint {str(self.path)!r} cannot be written ({error.strerror}). What it holds "
-                "is good: make room, or mend the path, and run the same search again to go on",
+                f"checkpoint {str(self.path)!r} cannot be written ({error.strerror}). What it "
+                "holds is good: make room, or mend the path, and run the same search again to go on",
             ) from error
 
     def _checksum(self, payload: str) -> str:
