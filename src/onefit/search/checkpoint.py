@@ -88,7 +88,7 @@ class Checkpoint:
             raise OSError(
                 error.errno,
                 f"checkpoint {str(self.path)!r} cannot be written ({error.strerror}). What it "
-                "holds is good: make room, or mend the path, and run the same search again to go on",
+                "holds is good: make room, or mend the path, then run the same search again",
             ) from error
 
     def _checksum(self, payload: str) -> str:
