@@ -14,7 +14,7 @@ from unittest import mock
 
 FOLDERS = [str(Path(__file__).parent), str(Path(__file__).parents[1])]  # tests, experiments
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["test_faults", "onefit.cli.select", "experiments.run"])
+CONTEXT.set_forkserver_preload(["test_faults", "test_load", "onefit.cli.select", "experiments.run"])
 
 
 def start(function, *arguments):

@@ -1,0 +1,223 @@
+"""Many at once, many in a row, and Ctrl-C: same results, no growth, nobody left behind."""
+
+import json
+import os
+import signal
+import time
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+import onefit.cli.outputs
+import onefit.cli.select
+import onefit.report
+import onefit.search.search as search_module
+from forked import start
+from onefit import LapLogisticRegression, LapRLSClassifier, LapSVC, ManifoldSearchCV
+from onefit._threads import blas_threads
+from onefit.cli import main
+from test_faults import GRID, moons, outcome, the_search
+
+AT_ONCE = 8
+MEGABYTE = 2**20
+
+
+# At once.
+
+
+def outcome_of(i):
+    """One of eight searches: other penalties and, in turn, other models, criteria and holdouts."""
+    turns = [
+        {"estimator": LapRLSClassifier()},
+        {"estimator": LapSVC(), "criterion": "certified"},
+        {"estimator": LapLogisticRegression(), "criterion": "newton"},
+        {"estimator": LapRLSClassifier(n_components=20, random_state=0), "holdout": "points"},
+    ]
+    widths = GRID["kernel_width"][i % 3 : i % 3 + 4]
+    grid = {**GRID, "kernel_width": widths, "ambient_penalty": [10.0 ** (-2 - i), 0.1]}
+    search = the_search().set_params(param_grid=grid, **turns[i % 4])
+    return outcome(search.fit(*moons()))
+
+
+@pytest.fixture(scope="module")
+def one_by_one():
+    return [outcome_of(i) for i in range(AT_ONCE)]
+
+
+def test_searches_in_threads(one_by_one):
+    assert len(set(one_by_one)) == AT_ONCE
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        assert list(pool.map(outcome_of, range(AT_ONCE))) == one_by_one
+
+
+def write_outcome(i, path):
+    path.write_bytes(outcome_of(i))
+
+
+def test_searches_in_processes(one_by_one, tmp_path):
+    paths = [tmp_path / str(i) for i in range(AT_ONCE)]
+    processes = [start(write_outcome, i, path) for i, path in enumerate(paths)]
+    for process in processes:
+        process.join()
+    assert [path.read_bytes() for path in paths] == one_by_one
+
+
+def threads_now():
+    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+
+def test_threads_of_blas_are_given_back():
+    """Two threads whose limits overlap: the one that ends last must not keep its own for all."""
+    with threadpool_limits(2, user_api="blas"):
+        one, other = blas_threads(1), blas_threads(1)
+        one.__enter__()
+        other.__enter__()
+        one.__exit__(None, None, None)
+        assert threads_now() == {1}
+        other.__exit__(None, None, None)
+        assert threads_now() == {2}
+        with blas_threads(2), blas_threads(1):
+            assert threads_now() == {1}
+            with blas_threads(None):
+                assert threads_now() == {1}
+        assert threads_now() == {2}
+
+
+# In a row.
+
+
+def resident_bytes():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def fit_again_and_again(path):
+    """Memory before and after 200 fits and 20 searches: of the process, and of Python objects."""
+    X, y = moons()
+
+    def work(n):
+        for i in range(n):
+            model = (LapRLSClassifier, LapSVC)[i % 2](kernel_width=0.5)
+            model.fit(X, y).predict(X)
+            if i % 10 == 0:
+                grid = {"ambient_penalty": [1e-3, 1e-1], "kernel_width": [0.1, 1.0]}
+                ManifoldSearchCV(LapRLSClassifier(), grid, cv=4).fit(X, y)
+
+    work(40)
+    before = resident_bytes()
+    work(200)
+    grown = resident_bytes() - before
+    tracemalloc.start()
+    work(10)
+    traced = tracemalloc.get_traced_memory()[0]
+    work(40)
+    path.write_text(json.dumps([grown, tracemalloc.get_traced_memory()[0] - traced]))
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+def test_memory_does_not_grow(tmp_path):
+    process = start(fit_again_and_again, tmp_path / "grown")
+    process.join()
+    resident, objects = json.loads((tmp_path / "grown").read_text())
+    # A kernel matrix of these rows has 80 kB: one that is kept at every fit would be 16 MB.
+    assert resident < 4 * MEGABYTE
+    assert objects < 0.1 * MEGABYTE
+
+
+# Ctrl-C.
+
+
+def announce(module, name, mark, forever=True):
+    """Let a function say that it was called, and then go on for as long as nobody interrupts."""
+    original = getattr(module, name)
+
+    def announcing(*arguments, **options):
+        mark.touch()
+        while forever:
+            original(*arguments, **options)
+        return original(*arguments, **options)
+
+    setattr(module, name, announcing)
+
+
+#: Where a command spends its time.
+PHASES = {
+    "reading": (onefit.cli.select, "read_table"),
+    "preparing": (onefit.cli.select, "prepare"),
+    "distances": (search_module, "geometry_of"),
+    "search": (search_module, "evaluate_group"),
+    "refit": (LapRLSClassifier, "fit"),
+    "report": (onefit.report, "render_report"),
+    "model": (onefit.cli.outputs, "write_model"),
+}
+
+
+def interruptible(folder, phase, jobs):
+    os.setsid()  # a group of its own, as in a terminal
+    os.chdir(folder)
+    if phase is not None:
+        announce(*PHASES[phase], folder / "mark")
+    words = ["select", "data.csv", "--target", "y", "--grid", "grid.json", "--quiet"]
+    files = ["--out", "m.skops", "--report", "r.html", "--checkpoint", "mark2"]
+    raise SystemExit(main([*words, *files, "--jobs", jobs]))
+
+
+def write_table(folder, n_rows):
+    rng = np.random.default_rng(0)
+    lines = ["a,b,y"]
+    for i, (a, b) in enumerate(rng.normal(size=(n_rows, 2))):
+        lines.append(f"{a},{b},{('u' if a > 0 else 'v') if i % 4 == 0 else ''}")
+    (folder / "data.csv").write_text("\n".join(lines))
+    (folder / "grid.json").write_text(json.dumps(GRID))
+
+
+def group_is_alive(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_for(condition, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert condition()
+
+
+def interrupt(process, send):
+    """Seconds until a process and all that it started have gone."""
+    began = time.monotonic()
+    send(process.pid, signal.SIGINT)
+    process.join(30)
+    wait_for(lambda: not group_is_alive(process.pid), 30)
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_interrupts_in_every_phase(phase, tmp_path):
+    write_table(tmp_path, 120)
+    process = start(interruptible, tmp_path, phase, "1")
+    wait_for((tmp_path / "mark").exists)
+    time.sleep(0.2)
+    assert interrupt(process, os.kill) < 2.0
+    assert process.exitcode == 130
+    assert set(os.listdir(tmp_path)) <= {"data.csv", "grid.json", "mark", "mark2"}
+
+
+@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
+def test_interrupts_with_workers(send, tmp_path):
+    """By a signal to the command alone, or to its workers too, as a terminal does."""
+    write_table(tmp_path, 400)
+    grid = {**GRID, "ambient_penalty": np.logspace(-6, 2, 60).tolist()}
+    (tmp_path / "grid.json").write_text(json.dumps(grid))
+    process = start(interruptible, tmp_path, None, "2")
+    kept = tmp_path / "mark2"
+    wait_for(lambda: kept.exists() and kept.read_bytes().count(b"}]}\n") > 0)
+    assert interrupt(process, send) < 2.0
+    assert process.exitcode == 130
+    assert kept.read_bytes().count(b"}]}\n") < 16
