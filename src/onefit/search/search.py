@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -349,9 +351,12 @@ class ManifoldSearchCV(GridSearchCV):
         done = {key: value for key, value in stored.items() if key.startswith(label)}
         results = [CandidateResult(**fields) for part in done.values() for fields in part]
         jobs = split_jobs(groups, done, label, n_jobs)
-        with progress_bar("candidates", len(candidates), enabled=self.verbose > 0) as bar:
+        with (
+            progress_bar("candidates", len(candidates), enabled=self.verbose > 0) as bar,
+            closing(_evaluated(task, jobs, upstream, X, n_jobs)) as evaluated,
+        ):
             bar.advance(len(results))
-            for keys, parts in _evaluated(task, jobs, upstream, X, n_jobs):
+            for keys, parts in evaluated:
                 for key, part in zip(keys, parts, strict=True):
                     for result in part:
                         result.fit_seconds += overhead
@@ -428,8 +433,11 @@ class ManifoldSearchCV(GridSearchCV):
 
 def _evaluated(
     task: Task, jobs: Sequence[Job], upstream: Pipeline | None, X: Any, n_jobs: int
-) -> Iterator[tuple[tuple[str, ...], list[list[CandidateResult]]]]:
-    """Results of the jobs as they come; jobs on the same rows share distances and neighbours."""
+) -> Generator[tuple[tuple[str, ...], list[list[CandidateResult]]]]:
+    """Results of the jobs as they come; jobs on the same rows share distances and neighbours.
+
+    Closed early, after an interrupt or a full disk, it ends the workers.
+    """
     by_rows: dict[Any, list[Job]] = {}
     for job in jobs:
         by_rows.setdefault(params_key(job.group.upstream_params), []).append(job)
@@ -446,7 +454,14 @@ def _evaluated(
             for function, arguments, _ in calls:
                 yield function(*arguments)
         else:
-            yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls)
+            results = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls)
+            try:
+                for result in results:  # noqa: UP028, because "yield from" closes with a warning
+                    yield result
+            finally:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    results.close()
 
 
 def _evaluate_job(
