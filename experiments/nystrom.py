@@ -24,7 +24,7 @@ from onefit.search.task import Task
 def run(path: Path) -> None:
     """Compare all sets that are not done."""
     done = {row["set"] for row in store.read(path)}
-    store.record_machine("nystrom")
+    store.record_machine(path.parent, "nystrom")
     for name, c in protocol.COMPONENTS.items():
         if name not in done:
             start = time.perf_counter()

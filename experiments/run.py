@@ -83,7 +83,7 @@ def run(
     }
     waiting = [one for one in wanted if one not in done]
     print(f"{len(waiting)} of {len(wanted)} units to do")
-    store.record_machine(kind)
+    store.record_machine(options.results, kind)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     with Progress(*columns, TimeRemainingColumn()) as progress:
         bar = progress.add_task("units", total=len(waiting))

@@ -33,13 +33,15 @@ def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         writer.writerows(rows)
 
 
-def record_machine(name: str) -> None:
+def record_machine(folder: Path, name: str) -> None:
     """Write where results are made, once for each kind of machine and set of versions."""
-    path = RESULTS / "machines.json"
+    path = folder / "machines.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     here = where_measured()
     here.pop("threads", None)
     entries = known.setdefault(name, [])
     if here not in entries:
         entries.append(here)
-        path.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+        folder.mkdir(parents=True, exist_ok=True)
+        with write_aside(path) as aside:
+            aside.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")

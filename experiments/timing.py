@@ -38,7 +38,7 @@ CRITERIA = {
 
 def run(names: list[str], path: Path) -> None:
     """Time all sets that are not done; exact basis for every method."""
-    store.record_machine("times")
+    store.record_machine(path.parent, "times")
     done = {row["set"] for row in store.read(path)}
     for name in names:
         if name not in done:

@@ -178,7 +178,7 @@ def test_files_that_lack_an_array(tmp_path):
 
 
 def test_bombs_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("onefit.persistence._MAX_BYTES", 1000)
+    monkeypatch.setattr("onefit.persistence._MAX_SCHEMA", 1000)
     with zipfile.ZipFile(tmp_path / "m.skops", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("schema.json", "{}" + " " * 2000)
     with pytest.raises(ModelFileError, match="expands to 2,002 bytes"):

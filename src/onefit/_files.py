@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["write_aside"]
+__all__ = ["check_regular", "write_aside"]
+
+
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """Refuse a name that a folder, a device or a pipe has: a file would take its place."""
+    if Path(path).exists() and not Path(path).is_file():
+        what = "a folder" if Path(path).is_dir() else "no regular file"
+        raise ValueError(f"{os.fspath(path)}: is {what}; expected the name of a file to write.")
 
 
 @contextmanager
@@ -17,28 +24,22 @@ def write_aside(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A path beside ``path`` to write to; it takes the name ``path`` when the block succeeds.
 
     When the block fails, what was written goes, and a file that had the name before stays as it
-    was.
+    was. Its permissions are kept; a new file has the usual ones.
     """
+    check_regular(path)
     wanted = Path(path)
-    descriptor, name = tempfile.mkstemp(dir=wanted.parent, prefix=f".{wanted.name[:40]}.")
-    os.close(descriptor)
-    aside = Path(name)
+    mode = stat.S_IMODE(wanted.stat().st_mode) if wanted.exists() else None
+    aside = wanted.with_name(f".{wanted.name[:40]}.{secrets.token_hex(6)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    os.close(os.open(aside, flags, 0o666 if mode is None else mode))
     try:
         yield aside
-        aside.chmod(_mode_for(wanted))
+        if mode is not None:
+            aside.chmod(mode)
         _flush_to_disk(aside)
         aside.replace(wanted)
     finally:
         aside.unlink(missing_ok=True)
-
-
-def _mode_for(path: Path) -> int:
-    """Permissions of the file that is replaced, or those that a new file would have."""
-    if path.exists():
-        return stat.S_IMODE(path.stat().st_mode)
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 def _flush_to_disk(path: Path) -> None:

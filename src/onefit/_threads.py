@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
 __all__ = ["blas_threads"]
+
+_lock = threading.Lock()
+#: Limits in force, of all threads: there is one number for the whole process.
+_limits: list[int] = []
+_limiter: Any = None
 
 
 @cache
@@ -17,11 +24,33 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def blas_threads(n: int | None) -> AbstractContextManager[Any]:
+@contextmanager
+def blas_threads(n: int | None) -> Iterator[None]:
     """Limit BLAS to ``n`` threads within the context; None changes nothing.
 
-    Loops of small solves are many times slower with threads than without.
+    Loops of small solves are many times slower with threads than without. Of several limits, by
+    nesting or by threads, the least holds; after the last one there are as many as before.
     """
     if n is None:
-        return nullcontext()
-    return _controller().limit(limits=n, user_api="blas")
+        yield
+        return
+    with _lock:
+        _change(_limits.append, n)
+    try:
+        yield
+    finally:
+        with _lock:
+            _change(_limits.remove, n)
+
+
+def _change(change: Callable[[int], None], n: int) -> None:
+    """Change the limits in force, and tell BLAS if the least is another."""
+    global _limiter
+    before = min(_limits, default=None)
+    change(n)
+    now = min(_limits, default=None)
+    if now == before:
+        return
+    if _limiter is not None:
+        _limiter.restore_original_limits()
+    _limiter = None if now is None else _controller().limit(limits=now, user_api="blas")

@@ -7,10 +7,12 @@ and the predictions on the training rows, is left out.
 from __future__ import annotations
 
 import copy
+import io
 import json
 import os
 import warnings
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,8 +26,9 @@ from onefit.estimators import ManifoldEstimator
 __all__ = ["ModelFileError", "load_model", "save_model"]
 
 _FORMAT = "onefit-model-1"
-#: What a model file may expand to, in bytes.
+#: What the arrays of a model file may expand to, and the text that describes its parts, in bytes.
 _MAX_BYTES = 4 * 10**9
+_MAX_SCHEMA = 32 * 10**6
 _ESTIMATORS = (
     "onefit.estimators._classification.LapLogisticRegression",
     "onefit.estimators._classification.LapRLSClassifier",
@@ -103,7 +106,7 @@ def write_model(model: Pipeline, path: Path, metadata: Mapping[str, Any]) -> Non
         "model": _compact(model),
     }
     _skops().dump(content, path, compression=zipfile.ZIP_DEFLATED)
-    _check_types(path)
+    _check_types(path, path.read_bytes())
 
 
 def load_model(path: str | os.PathLike[str]) -> tuple[Pipeline, dict[str, Any]]:
@@ -121,16 +124,21 @@ def load_model(path: str | os.PathLike[str]) -> tuple[Pipeline, dict[str, Any]]:
     metadata : dict
         As saved.
     """
-    io = _skops()
-    _check_types(path)
+    load = _skops().loads
+    try:
+        data = Path(path).read_bytes()  # once: what is checked is what is loaded
+    except OSError as error:
+        raise ModelFileError(f"{path}: cannot be read ({error.strerror or error}).") from error
+    _check_types(path, data)
     try:
         with warnings.catch_warnings():
             # The caller compares versions by the metadata.
             warnings.simplefilter("ignore", InconsistentVersionWarning)
-            content = io.load(path, trusted=list(_OURS))
+            return _checked_content(path, load(data, trusted=list(_OURS)))
+    except ModelFileError:
+        raise
     except Exception as error:  # a crafted file can fail in any way
         raise ModelFileError(f"{path}: is damaged ({type(error).__name__}: {error}).") from error
-    return _checked_content(path, content)
 
 
 def _skops() -> Any:
@@ -149,9 +157,9 @@ def _compact(model: Pipeline) -> Pipeline:
     return small
 
 
-def _check_types(path: str | os.PathLike[str]) -> None:
+def _check_types(path: str | os.PathLike[str], data: bytes) -> None:
     """Refuse a file that names any type, or any way of building it, that no model of ours has."""
-    schema = _read_schema(path)
+    schema = _read_schema(path, data)
     strangers = sorted(
         {
             kind if kind not in _ALLOWED_TYPES else f"{kind} by {loader}"
@@ -166,35 +174,57 @@ def _check_types(path: str | os.PathLike[str]) -> None:
         )
 
 
-def _read_schema(path: str | os.PathLike[str]) -> Any:
+def _read_schema(path: str | os.PathLike[str], data: bytes) -> Any:
     try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
-            if size > _MAX_BYTES:
-                raise ModelFileError(f"{path}: refused, because it expands to {size:,} bytes.")
-            return json.loads(archive.read("schema.json"))
-    except OSError as error:
-        raise ModelFileError(f"{path}: cannot be read ({error.strerror or error}).") from error
-    except (zipfile.BadZipFile, KeyError, ValueError, RecursionError, EOFError) as error:
-        if isinstance(error, ModelFileError):
-            raise
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            _check_size(path, archive.getinfo("schema.json").file_size, _MAX_SCHEMA)
+            schema = json.loads(archive.read("schema.json"))
+            _check_arrays(path, archive, schema)
+            return schema
+    except ModelFileError:
+        raise
+    except Exception as error:  # a crafted file can fail in any way
         raise ModelFileError(
             f"{path}: is no model file; expected one that onefit select wrote."
         ) from error
 
 
-def _declared(schema: Any) -> Iterator[tuple[str, str]]:
-    """Types and loaders of all nodes of a skops schema."""
+def _check_size(path: str | os.PathLike[str], size: int, limit: int) -> None:
+    if size > limit:
+        raise ModelFileError(f"{path}: refused, because it expands to {size:,} bytes.")
+
+
+def _check_arrays(path: str | os.PathLike[str], archive: zipfile.ZipFile, schema: Any) -> None:
+    """Refuse arrays that are too large; one that is named many times is loaded many times."""
+    named = Counter(str(node["file"]) for node in _nodes(schema) if "file" in node)
+    sizes = {info.filename: info.file_size for info in archive.infolist()}
+    size = sum(n * sizes.get(name, 0) for name, n in named.items())
+    _check_size(path, size, _MAX_BYTES)
+    for name, n in named.items():
+        # A sparse matrix is an archive again.
+        if name in sizes and (content := archive.read(name)).startswith(b"PK"):
+            with zipfile.ZipFile(io.BytesIO(content)) as inner:
+                size += n * sum(info.file_size for info in inner.infolist())
+            _check_size(path, size, _MAX_BYTES)
+
+
+def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
+    """All objects of a skops schema, however deep."""
     waiting = [schema]
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):
-            if "__loader__" in node or "__class__" in node:
-                kind = f"{node.get('__module__')}.{node.get('__class__')}"
-                yield kind, str(node.get("__loader__"))
+            yield node
             waiting.extend(node.values())
         elif isinstance(node, list):
             waiting.extend(node)
+
+
+def _declared(schema: Any) -> Iterator[tuple[str, str]]:
+    """Types and loaders that a skops schema names."""
+    for node in _nodes(schema):
+        if "__loader__" in node or "__class__" in node:
+            yield f"{node.get('__module__')}.{node.get('__class__')}", str(node.get("__loader__"))
 
 
 def _checked_content(path: str | os.PathLike[str], content: Any) -> tuple[Pipeline, dict[str, Any]]:

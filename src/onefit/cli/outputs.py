@@ -15,7 +15,7 @@ import pandas as pd
 from sklearn.base import is_classifier
 
 from onefit import __version__
-from onefit._files import write_aside
+from onefit._files import check_regular, write_aside
 from onefit.cli.selection import Selection
 from onefit.cli.text import plain
 from onefit.persistence import write_model
@@ -37,8 +37,7 @@ def check_paths(outputs: Sequence[str | None], inputs: Sequence[str] = ()) -> No
         if path.resolve() in taken:
             raise ValueError(f"{name}: is named twice, or is an input; use another name.")
         taken.add(path.resolve())
-        if path.is_dir():
-            raise ValueError(f"{name}: is a folder; expected the name of a file to write.")
+        check_regular(path)
         if not path.parent.is_dir():
             raise ValueError(f"{name}: cannot be written, because its folder does not exist.")
         if not os.access(path.parent, os.W_OK):

@@ -1,17 +1,18 @@
 """Results on disk as they are made: an append-only log that survives being killed at any moment.
 
-The first line names the search by a hash of data and settings. Every other line is one finished
-group, behind a checksum; lines that are cut short or damaged are recognised and left out, so that
-exactly what they held is computed again.
+Every line stands between two line feeds of its own. One names the search by a hash of data and
+settings; every other is one finished group, behind a checksum of that hash and the group. Lines
+that are cut short, damaged or of another search are recognised and left out, so that exactly what
+they held is computed again.
 """
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -19,11 +20,15 @@ from typing import Any, cast
 import numpy as np
 import scipy.sparse as sp
 
+from onefit._files import check_regular
 from onefit.blocks import RowBlocks
+
+if sys.platform != "win32":
+    import fcntl
 
 __all__ = ["Checkpoint", "fingerprint"]
 
-_MAGIC = "onefit-search-1"
+_MAGIC = "onefit-search-2"
 
 
 class Checkpoint:
@@ -43,67 +48,67 @@ class Checkpoint:
         self._check_or_create()
 
     def _check_or_create(self) -> None:
+        check_regular(self.path)
         header = f"{_MAGIC} {self.identity}"
-        if not self.path.exists() or self.path.stat().st_size == 0:
+        content = self.path.read_bytes() if self.path.exists() else b""
+        if f"\n{header}\n".encode().startswith(content):
             self._append(header)
             return
-        with self.path.open("rb") as file:
-            first = file.readline().decode("utf-8", errors="replace").rstrip("\n")
-        if first != header:
-            found = first if first.startswith(_MAGIC) else "something else"
+        # A damaged header does no harm where a group is there that belongs to this search.
+        lines = content.split(b"\n")
+        if header.encode() not in lines and not self.finished():
+            found = next((line for line in lines if line.startswith(_MAGIC.encode())), b"")
+            name = found.decode(errors="replace") or "something else"
             raise ValueError(
-                f"checkpoint={str(self.path)!r} holds another search ({found[:40]}...); expected "
+                f"checkpoint={str(self.path)!r} holds another search ({name[:40]}...); expected "
                 f"one for these data and settings ({header[:40]}...). Use another path, or remove "
                 "the file to start again."
             )
 
     def finished(self) -> dict[str, Any]:
         """Groups on disk by key."""
-        groups = {}
         with self.path.open("rb") as file:
-            next(file, None)
-            for line in file:
-                record = _verified(line)
-                if record is not None:
-                    groups[record["key"]] = record["value"]
-        return groups
+            records = [self._verified(line) for line in file]
+        return {record["key"]: record["value"] for record in records if record is not None}
 
     def add(self, key: str, value: Any) -> None:
         """Append one finished group; it is on disk when this returns."""
         payload = json.dumps({"key": key, "value": value}, separators=(",", ":"))
-        self._append(f"{_checksum(payload)} {payload}")
+        self._append(f"{self._checksum(payload)} {payload}")
 
     def _append(self, line: str) -> None:
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        # The first line feed ends what a killed writer may have left: ours is never glued to it.
+        data = f"\n{line}\n".encode()
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            size = os.fstat(descriptor).st_size
-            # A killed writer may have left half a line: never glue ours to it.
-            broken = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-            data = (("\n" if broken else "") + line + "\n").encode("utf-8")
-            written = os.write(descriptor, data)
-            if written != len(data):
-                raise OSError(
-                    f"checkpoint {self.path}: only {written} of {len(data)} bytes written"
-                )
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            try:
+                if sys.platform != "win32":  # there, one process at a time
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
+                while data:
+                    data = data[os.write(descriptor, data) :]
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"checkpoint {str(self.path)!r} cannot be written ({error.strerror}). What it "
+                "holds is good: make room, or mend the path, then run the same search again",
+            ) from error
 
+    def _checksum(self, payload: str) -> str:
+        return hashlib.sha256(f"{self.identity} {payload}".encode()).hexdigest()[:16]
 
-def _checksum(payload: str) -> str:
-    return hashlib.sha256(payload.encode("utf-8")).hexdigest()[:16]
-
-
-def _verified(line: bytes) -> dict[str, Any] | None:
-    try:
-        checksum, payload = line.decode("utf-8").rstrip("\n").split(" ", 1)
-    except ValueError:
-        return None
-    if checksum != _checksum(payload):
-        return None
-    record: dict[str, Any] = json.loads(payload)
-    return record
+    def _verified(self, line: bytes) -> dict[str, Any] | None:
+        """The record of a line; None where it is damaged, or not of this search."""
+        try:
+            checksum, payload = line.decode().rstrip("\n").split(" ", 1)
+        except ValueError:
+            return None
+        if checksum != self._checksum(payload):
+            return None
+        record: dict[str, Any] = json.loads(payload)
+        return record
 
 
 def fingerprint(parts: Iterable[Any]) -> str:

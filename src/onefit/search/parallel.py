@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Generator, Iterable
 from itertools import islice
 from typing import Any
 
@@ -19,11 +20,21 @@ _JOBS_IN_A_ROUND = 4
 
 def results_as_they_come(
     function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], n_jobs: int
-) -> Iterator[Any]:
-    """What the calls return, in any order, each as soon as the engine gives it."""
+) -> Generator[Any]:
+    """What the calls return, in any order, each as soon as the engine gives it.
+
+    Closed early, after an interrupt or a full disk, it ends the workers.
+    """
     jobs = (delayed(function)(*arguments) for arguments in calls)
     if get_active_backend()[0].supports_return_generator:
-        yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
+        results = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
+        try:
+            for result in results:  # noqa: UP028, because "yield from" closes with a warning
+                yield result
+        finally:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                results.close()
         return
     # ray: in rounds, so that a checkpoint has what was finished before.
     with Parallel(n_jobs=n_jobs) as parallel:

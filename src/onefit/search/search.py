@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -354,14 +355,18 @@ class ManifoldSearchCV(GridSearchCV):
         if self.verbose and first_index == 0 and not is_distributed:
             say(memory_plan(groups, n_rows))
         self.n_groups_ += sum(len(group.graphs) for group in groups)
-        label = f"{first_index}:"
         stored = {} if store is None else store.finished()
+        # Refinement starts from the choice, which is no part of a checkpoint's identity.
+        label = f"{first_index}-{fingerprint([candidates])[:16]}:" if store is not None else ""
         done = {key: value for key, value in stored.items() if key.startswith(label)}
         results = [CandidateResult(**fields) for part in done.values() for fields in part]
         jobs = split_jobs(groups, done, label, n_jobs)
-        with progress_bar("candidates", len(candidates), enabled=self.verbose > 0) as bar:
+        with (
+            progress_bar("candidates", len(candidates), enabled=self.verbose > 0) as bar,
+            closing(_evaluated(task, jobs, upstream, X, n_jobs)) as evaluated,
+        ):
             bar.advance(len(results))
-            for keys, parts in _evaluated(task, jobs, upstream, X, n_jobs):
+            for keys, parts in evaluated:
                 for key, part in zip(keys, parts, strict=True):
                     for result in part:
                         result.fit_seconds += overhead
@@ -438,8 +443,11 @@ class ManifoldSearchCV(GridSearchCV):
 
 def _evaluated(
     task: Task, jobs: Sequence[Job], upstream: Pipeline | None, X: Any, n_jobs: int
-) -> Iterator[tuple[tuple[str, ...], list[list[CandidateResult]]]]:
-    """Results of the jobs as they come; jobs on the same rows share distances and neighbours."""
+) -> Generator[tuple[tuple[str, ...], list[list[CandidateResult]]]]:
+    """Results of the jobs as they come; jobs on the same rows share distances and neighbours.
+
+    Closed early, after an interrupt or a full disk, it ends the workers.
+    """
     by_rows: dict[Any, list[Job]] = {}
     for job in jobs:
         by_rows.setdefault(params_key(job.group.upstream_params), []).append(job)

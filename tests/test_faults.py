@@ -1,0 +1,477 @@
+"""Nothing is lost: processes are killed, files damaged, disks full, and results stay the same."""
+
+import errno
+import itertools
+import json
+import os
+import resource
+import signal
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_moons
+
+import onefit.search.search as search_module
+from forked import die, killed_after, seconds_of, start
+from onefit import LapRLSClassifier, ManifoldSearchCV, SemiSupervisedKFold
+from onefit._files import write_aside
+from onefit.cli import main
+from onefit.search.checkpoint import Checkpoint
+
+ROOT = Path(__file__).parents[1]
+KILLS = 50
+GRID = {
+    "kernel_width": [2.0**i for i in range(-4, 4)],
+    "n_neighbors": [4, 8],
+    "ambient_penalty": [1e-4, 1e-2],
+    "manifold_penalty": [0.0, 1.0],
+}
+N_GROUPS = 16
+
+
+def moons():
+    X, truth = make_moons(100, noise=0.2, random_state=0)
+    return X, np.where(np.arange(100) % 4 == 0, truth, -1)
+
+
+def the_search(checkpoint=None, **options):
+    cv = SemiSupervisedKFold(4, shuffle=True, random_state=0)
+    return ManifoldSearchCV(LapRLSClassifier(), GRID, cv=cv, checkpoint=checkpoint, **options)
+
+
+def outcome(search):
+    """All that a search found, as bytes: every column but the times, and the model's decisions."""
+    columns = {key: value for key, value in search.cv_results_.items() if "time" not in key}
+    parts = [search.decision_function(moons()[0]).tobytes(), repr(search.best_params_).encode()]
+    for key, column in columns.items():
+        values = np.ma.getdata(column)
+        is_plain = values.dtype != object
+        parts += [key.encode(), values.tobytes() if is_plain else repr(column).encode()]
+    return b"\n".join(parts)
+
+
+def run_search(checkpoint, result, **options):
+    """A whole search; its outcome appears in one step."""
+    found = outcome(the_search(checkpoint, **options).fit(*moons()))
+    with write_aside(result) as aside:
+        aside.write_bytes(found)
+
+
+def n_groups(path):
+    """Groups in a checkpoint whose lines are whole."""
+    return path.read_bytes().count(b"}]}\n") if path.exists() else 0
+
+
+def is_whole(path):
+    """Whether a checkpoint holds nothing but headers and groups."""
+    lines = [line for line in path.read_bytes().split(b"\n") if line]
+    return all(line.startswith(b"onefit-search-2 ") or line.endswith(b"}") for line in lines)
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """The outcome of an undisturbed search, and its checkpoint."""
+    folder = tmp_path_factory.mktemp("reference")
+    seconds_of(run_search, folder / "checkpoint", folder / "result")
+    path, found = folder / "checkpoint", (folder / "result").read_bytes()
+    assert n_groups(path) == N_GROUPS
+    identity = path.read_text().split()[1]
+    return Namespace(found=found, path=path, identity=identity)
+
+
+@pytest.fixture
+def evaluated(monkeypatch):
+    """Numbers of kernel and graph pairs that were computed, call by call."""
+    counts = []
+    evaluate = search_module.evaluate_group
+
+    def counting(task, geometry, group):
+        counts.append(len(group.graphs))
+        return evaluate(task, geometry, group)
+
+    monkeypatch.setattr(search_module, "evaluate_group", counting)
+    return counts
+
+
+# Killed.
+
+
+def kill_fifty_times(rng, run, part_done, check):
+    """Runs that are killed up to five times and then finish, until there were 50 kills.
+
+    ``run(name)`` gives a function with its arguments, ``part_done(name)`` says whether it left
+    something to go on with, ``check(name)`` compares what it ended with. A good part of the kills
+    must strike between the first result and the last.
+    """
+    kills, useful = 0, 0
+    for life in itertools.count():
+        seconds = seconds_of(*run(f"whole {life}"))  # every time: a machine may become busy
+        for delay in rng.uniform(0.0, seconds, 5):
+            if kills == KILLS or not killed_after(delay, *run(f"{life}")):
+                break
+            kills += 1
+            useful += part_done(f"{life}")
+        seconds_of(*run(f"{life}"))
+        check(f"{life}")
+        if kills == KILLS:
+            break
+    assert useful >= KILLS // 3
+
+
+def test_a_search_killed_at_fifty_moments(reference, tmp_path):
+    def check(name):
+        assert (tmp_path / f"{name}.result").read_bytes() == reference.found
+
+    kill_fifty_times(
+        np.random.default_rng(0),
+        lambda name: (run_search, tmp_path / name, tmp_path / f"{name}.result"),
+        lambda name: 0 < n_groups(tmp_path / name) < N_GROUPS,
+        check,
+    )
+
+
+def kill_in_append(step, nth, checkpoint, result):
+    """A search that dies in one step of the n-th write to its checkpoint."""
+    original, left = getattr(os, step), nth
+
+    def dying(*arguments):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            if step == "write":
+                original(arguments[0], arguments[1][: len(arguments[1]) // 2])
+            die()
+        return original(*arguments)
+
+    setattr(os, step, dying)
+    run_search(checkpoint, result)
+
+
+@pytest.mark.parametrize("step", ["write", "fsync", "close"])
+@pytest.mark.parametrize("nth", [1, 5])
+def test_a_search_killed_while_it_writes(reference, tmp_path, step, nth, evaluated):
+    checkpoint, result = tmp_path / "c", tmp_path / "result"
+    process = start(kill_in_append, step, nth, checkpoint, result)
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    kept = n_groups(checkpoint)
+    run_search(checkpoint, result)
+    assert result.read_bytes() == reference.found
+    assert sum(evaluated) == N_GROUPS - kept
+    assert kept == max(0, nth - 2) + (step != "write" and nth > 1)
+
+
+def tiny_unit(one):
+    """A unit of an experiment that takes a moment."""
+    name, repeat, _ = one
+    numbers = np.random.default_rng([len(name), repeat]).normal(size=(90, 90))
+    values = np.linalg.svd(numbers)[1][:2]
+    return one, [{"set": name, "repeat": repeat, "test": f"{v:.5g}"} for v in values], 0.0
+
+
+def run_experiment(results):
+    from experiments import run
+
+    wanted = [(name, repeat, "") for repeat in range(10) for name in ("first", "second")]
+    run.run("tiny", wanted, tiny_unit, Namespace(results=results, jobs=1))
+
+
+def content(folder):
+    """Files of a folder; what a killed writer left has a name that begins with a point."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(p.relative_to(folder)): p.read_bytes() for p in files if p.name[0] != "."}
+
+
+has_experiments = pytest.mark.skipif(
+    not (ROOT / "experiments").is_dir(), reason="installed without the repository"
+)
+
+
+@has_experiments
+def test_an_experiment_killed_at_fifty_moments(tmp_path):
+    seconds_of(run_experiment, tmp_path / "whole")
+    whole = content(tmp_path / "whole")
+    assert sorted(whole) == ["machines.json", "tiny/first.csv", "tiny/second.csv"]
+    assert whole["tiny/first.csv"].count(b"\n") == 21
+
+    def check(name):
+        assert content(tmp_path / name) == whole
+
+    kill_fifty_times(
+        np.random.default_rng(1),
+        lambda name: (run_experiment, tmp_path / name),
+        lambda name: "tiny/first.csv" in content(tmp_path / name) != whole,
+        check,
+    )
+
+
+def kill_in_store(step, nth, results):
+    """An experiment that dies in one step of the n-th file that it writes."""
+    original, left = getattr(os, step), nth
+
+    def dying(*arguments, **options):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            die()
+        return original(*arguments, **options)
+
+    setattr(os, step, dying)
+    run_experiment(results)
+
+
+@has_experiments
+@pytest.mark.parametrize("step", ["fsync", "replace", "unlink"])
+@pytest.mark.parametrize("nth", [1, 6])
+def test_an_experiment_killed_while_it_writes(tmp_path, step, nth):
+    process = start(kill_in_store, step, nth, tmp_path / "hurt")
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    for name, text in content(tmp_path / "hurt").items():
+        assert text.endswith(b"\n"), name  # never half a file
+    seconds_of(run_experiment, tmp_path / "hurt")
+    seconds_of(run_experiment, tmp_path / "whole")
+    assert content(tmp_path / "hurt") == content(tmp_path / "whole")
+
+
+# Damaged.
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A checkpoint with a header and three groups, and these."""
+    path, identity = tmp_path_factory.mktemp("small") / "c", "0123456789abcdef" * 4
+    store = Checkpoint(path, identity)
+    for i in range(3):
+        store.add(f"0-abc:{i}.0", [{"index": i, "losses": [0.1, 1e-17 * i], "scores": {}}])
+    return Namespace(content=path.read_bytes(), groups=store.finished(), identity=identity)
+
+
+def line_at(content, position):
+    """The line that a byte is in; empty where the byte is the line feed between two lines."""
+    begin = content.rfind(b"\n", 0, position) + 1
+    return content[begin : content.find(b"\n", position)]
+
+
+def test_any_damaged_byte_costs_one_group_at_most(small, tmp_path):
+    path, rng = tmp_path / "c", np.random.default_rng(0)
+    for position, byte in enumerate(small.content):
+        damaged = bytearray(small.content)
+        damaged[position] ^= int(rng.integers(1, 256))
+        path.write_bytes(damaged)
+        left = Checkpoint(path, small.identity).finished()
+        assert all(left[key] == small.groups[key] for key in left)
+        lost = [key.encode() for key in small.groups if key not in left]
+        if byte == ord("\n"):
+            assert len(lost) <= 1
+        else:
+            hit = line_at(small.content, position)
+            assert len(lost) == (b"{" in hit)
+            assert all(key in hit for key in lost)
+
+
+def test_a_checkpoint_cut_at_any_length(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    path = tmp_path / "c"
+    for length in range(len(small.content)):
+        path.write_bytes(small.content[:length])
+        store = Checkpoint(path, small.identity)
+        # The line feed behind a group may be missing.
+        left = list(small.groups)[: (small.content[:length] + b"\n").count(b"}]}\n")]
+        assert list(store.finished()) == left
+        store.add("more", 1)
+        assert list(Checkpoint(path, small.identity).finished()) == [*left, "more"]
+
+
+@pytest.mark.parametrize("position", [5, 40, 400, -300, -1])
+def test_only_what_was_damaged_is_computed_again(reference, tmp_path, position, evaluated):
+    path = tmp_path / "c"
+    damaged = bytearray(reference.path.read_bytes())
+    damaged[position] ^= 1
+    path.write_bytes(damaged)
+    kept = len(Checkpoint(path, reference.identity).finished())
+    run_search(path, tmp_path / "result")
+    assert (tmp_path / "result").read_bytes() == reference.found
+    assert sum(evaluated) == N_GROUPS - kept <= 1
+    evaluated.clear()
+    run_search(path, tmp_path / "result")
+    assert evaluated == []
+
+
+def test_files_of_others_are_refused(tmp_path):
+    X, y = moons()
+    for text in (
+        b"a,b\n1,2\n",
+        b"\x00" * 100,
+        b"onefit-search-2 0123\n",
+        b"onefit-search-1 0123\n",
+    ):
+        path = tmp_path / "c"
+        path.write_bytes(text)
+        with pytest.raises(ValueError, match="holds another search"):
+            the_search(path).fit(X, y)
+        assert path.read_bytes() == text
+    for name in (tmp_path, "/dev/zero"):
+        with pytest.raises(ValueError, match="expected the name of a file"):
+            the_search(name).fit(X, y)
+
+
+def test_refinement_of_another_choice_is_another(tmp_path):
+    """The choice is no part of a checkpoint's identity; what refines it must not be mixed up."""
+    X, y = moons()
+    options = {"refine": 1, "selection": "one_standard_error"}
+    first = the_search(tmp_path / "c", refine=1).fit(X, y)
+    again = the_search(tmp_path / "c", **options).fit(X, y)
+    alone = the_search(**options).fit(X, y)
+    assert outcome(again) == outcome(alone)
+    assert first.cv_results_["params"] != alone.cv_results_["params"]
+
+
+# Two at once.
+
+
+def test_two_processes_on_one_checkpoint(reference, tmp_path):
+    for turn in range(4):
+        path = tmp_path / f"{turn}"
+        results = [tmp_path / f"{turn}.{i}" for i in range(2)]
+        processes = [start(run_search, path, result) for result in results]
+        for process in processes:
+            process.join()
+        assert [process.exitcode for process in processes] == [0, 0]
+        assert [result.read_bytes() for result in results] == [reference.found] * 2
+        assert len(Checkpoint(path, reference.identity).finished()) == N_GROUPS
+        assert is_whole(path)
+
+
+def add_many(path, name):
+    store = Checkpoint(path, "x" * 64)
+    for i in range(100):
+        store.add(f"{name}{i}", ["z" * 20_000])
+
+
+def test_lines_of_many_writers_stay_whole(tmp_path):
+    path = tmp_path / "c"
+    processes = [start(add_many, path, name) for name in "abcd"]
+    for process in processes:
+        process.join()
+    assert len(Checkpoint(path, "x" * 64).finished()) == 400
+    assert is_whole(path)
+
+
+# Full.
+
+
+def with_file_limit(n_bytes, function, *arguments):
+    """Files may not grow beyond a size: writes come back short, then fail."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, n_bytes))
+    function(*arguments)
+
+
+def say_failure(path, function, *arguments):
+    try:
+        function(*arguments)
+    except OSError as error:
+        # The message is longer than a limited file may be.
+        os.symlink(str(error).replace("/", "|"), path)
+
+
+def test_a_disk_that_is_full(reference, tmp_path, evaluated):
+    path, result = tmp_path / "c", tmp_path / "result"
+    limit = int(0.6 * reference.path.stat().st_size)
+    start(say_failure, tmp_path / "said", with_file_limit, limit, run_search, path, result).join()
+    said = os.readlink(tmp_path / "said")
+    assert "cannot be written (File too large)" in said
+    assert "run the same search again" in said
+    assert path.stat().st_size == limit
+    kept = n_groups(path)
+    assert 0.4 * N_GROUPS < kept < 0.7 * N_GROUPS
+    run_search(path, result)
+    assert result.read_bytes() == reference.found
+    assert sum(evaluated) == N_GROUPS - kept
+
+
+@pytest.mark.parametrize("step", ["open", "write", "fsync"])
+def test_no_space_left(reference, tmp_path, monkeypatch, step, evaluated):
+    path, original, calls = tmp_path / "c", getattr(os, step), []
+
+    def full(*arguments):
+        calls.append(arguments)
+        if len(calls) > 4:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return original(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, step, full)
+        with pytest.raises(
+            OSError, match=r"No space left on device.*run the same search"
+        ) as caught:
+            the_search(path).fit(*moons())
+    assert caught.value.errno == errno.ENOSPC
+    evaluated.clear()
+    run_search(path, tmp_path / "result")
+    assert (tmp_path / "result").read_bytes() == reference.found
+    assert N_GROUPS - 4 <= sum(evaluated) < N_GROUPS
+
+
+@pytest.mark.parametrize("step", ["write", "fsync", "replace"])
+def test_no_space_left_for_a_file(tmp_path, monkeypatch, step):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "file"
+    path.write_text("before")
+
+    def write():
+        with write_aside(path) as aside:
+            aside.write_text("half")
+            if step == "write":
+                full()
+
+    with monkeypatch.context() as patch:
+        if step != "write":
+            patch.setattr(os, step, full)
+        with pytest.raises(OSError, match="No space left"):
+            write()
+    assert path.read_text() == "before"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def command(folder, *options):
+    os.chdir(folder)
+    raise SystemExit(main(["select", "data.csv", "--target", "y", "--grid", "grid.json", *options]))
+
+
+@pytest.mark.parametrize("output", ["--checkpoint", "--results"])
+def test_the_command_on_a_full_disk(tmp_path, output):
+    X, y = moons()
+    lines = [f"{a},{b},{'' if c < 0 else 'uv'[c]}" for (a, b), c in zip(X, y, strict=True)]
+    (tmp_path / "data.csv").write_text("\n".join(["a,b,y", *lines]))
+    (tmp_path / "grid.json").write_text(json.dumps(GRID))
+    whole, rest = (tmp_path, output, "whole"), (tmp_path, output, "rest")
+    process = start(with_file_limit, 6000, command, *rest)
+    process.join()
+    assert process.exitcode == 2
+    left = {"data.csv", "grid.json"} | ({"rest"} if output == "--checkpoint" else set())
+    assert set(os.listdir(tmp_path)) == left
+    for arguments in (rest, whole):
+        process = start(command, *arguments)
+        process.join()
+        assert process.exitcode == 0
+
+
+def test_devices_are_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="is no regular file"), write_aside(tmp_path / "pipe"):
+        pass
+    with pytest.raises(ValueError, match="is a folder"), write_aside(tmp_path):
+        pass
+
+
+def test_no_moment_without_a_mask(tmp_path, monkeypatch):
+    """Another thread that makes a file meanwhile must get its usual permissions."""
+    monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the mask is of the whole process"))
+    with write_aside(tmp_path / "new") as aside:
+        aside.write_text("x")
+    assert (tmp_path / "new").read_text() == "x"

@@ -1,0 +1,239 @@
+"""Many at once, many in a row, and Ctrl-C: same results, no growth, nobody left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+import onefit.cli.outputs
+import onefit.cli.select
+import onefit.report
+import onefit.search.search as search_module
+from forked import start
+from onefit import LapLogisticRegression, LapRLSClassifier, LapSVC, ManifoldSearchCV
+from onefit._threads import blas_threads
+from onefit.cli import main
+from test_cli import COMMAND, ENVIRONMENT
+from test_faults import GRID, N_GROUPS, moons, n_groups, outcome, the_search
+from test_search import group_is_alive
+
+AT_ONCE = 8
+MEGABYTE = 2**20
+
+
+# At once.
+
+
+def outcome_of(i):
+    """One of eight searches: other penalties and, in turn, other models, criteria and holdouts."""
+    turns = [
+        {"estimator": LapRLSClassifier()},
+        {"estimator": LapSVC(), "criterion": "certified"},
+        {"estimator": LapLogisticRegression(), "criterion": "newton"},
+        {"estimator": LapRLSClassifier(n_components=20, random_state=0), "holdout": "points"},
+    ]
+    widths = GRID["kernel_width"][i % 3 : i % 3 + 4]
+    grid = {**GRID, "kernel_width": widths, "ambient_penalty": [10.0 ** (-2 - i), 0.1]}
+    search = the_search().set_params(param_grid=grid, **turns[i % 4])
+    return outcome(search.fit(*moons()))
+
+
+@pytest.fixture(scope="module")
+def one_by_one():
+    return [outcome_of(i) for i in range(AT_ONCE)]
+
+
+def test_searches_in_threads(one_by_one):
+    assert len(set(one_by_one)) == AT_ONCE
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        assert list(pool.map(outcome_of, range(AT_ONCE))) == one_by_one
+
+
+def write_outcome(i, path):
+    path.write_bytes(outcome_of(i))
+
+
+def test_searches_in_processes(one_by_one, tmp_path):
+    paths = [tmp_path / str(i) for i in range(AT_ONCE)]
+    processes = [start(write_outcome, i, path) for i, path in enumerate(paths)]
+    for process in processes:
+        process.join()
+    assert [path.read_bytes() for path in paths] == one_by_one
+
+
+def threads_now():
+    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+
+def test_threads_of_blas_are_given_back():
+    """Two threads whose limits overlap: the one that ends last must not keep its own for all."""
+    with threadpool_limits(2, user_api="blas"):
+        one, other = blas_threads(1), blas_threads(1)
+        one.__enter__()
+        other.__enter__()
+        one.__exit__(None, None, None)
+        assert threads_now() == {1}
+        other.__exit__(None, None, None)
+        assert threads_now() == {2}
+        with blas_threads(2), blas_threads(1):
+            assert threads_now() == {1}
+            with blas_threads(None):
+                assert threads_now() == {1}
+        assert threads_now() == {2}
+
+
+# In a row.
+
+
+def resident_bytes():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def fit_again_and_again(path):
+    """Memory before and after 200 fits and 20 searches: of the process, and of Python objects."""
+    X, y = moons()
+
+    def work(n):
+        for i in range(n):
+            model = (LapRLSClassifier, LapSVC)[i % 2](kernel_width=0.5)
+            model.fit(X, y).predict(X)
+            if i % 10 == 0:
+                grid = {"ambient_penalty": [1e-3, 1e-1], "kernel_width": [0.1, 1.0]}
+                ManifoldSearchCV(LapRLSClassifier(), grid, cv=4).fit(X, y)
+
+    work(40)
+    before = resident_bytes()
+    work(200)
+    grown = resident_bytes() - before
+    tracemalloc.start()
+    work(10)
+    traced = tracemalloc.get_traced_memory()[0]
+    work(40)
+    path.write_text(json.dumps([grown, tracemalloc.get_traced_memory()[0] - traced]))
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+def test_memory_does_not_grow(tmp_path):
+    process = start(fit_again_and_again, tmp_path / "grown")
+    process.join()
+    resident, objects = json.loads((tmp_path / "grown").read_text())
+    # A kernel matrix of these rows has 80 kB: one that is kept at every fit would be 16 MB.
+    assert resident < 4 * MEGABYTE
+    assert objects < 0.1 * MEGABYTE
+
+
+# Ctrl-C.
+
+
+def announce(module, name, mark):
+    """Let a function say that it was called, and then go on until somebody interrupts."""
+    original = getattr(module, name)
+
+    def announcing(*arguments, **options):
+        mark.touch()
+        while True:
+            original(*arguments, **options)
+
+    setattr(module, name, announcing)
+
+
+#: Where a command spends its time.
+PHASES = {
+    "reading": (onefit.cli.select, "read_table"),
+    "preparing": (onefit.cli.select, "prepare"),
+    "distances": (search_module, "geometry_of"),
+    "search": (search_module, "evaluate_group"),
+    "refit": (LapRLSClassifier, "fit"),
+    "report": (onefit.report, "render_report"),
+    "model": (onefit.cli.outputs, "write_model"),
+}
+
+
+WORDS = ["select", "data.csv", "--target", "y", "--grid", "grid.json", "--quiet"]
+WORDS += ["--out", "m.skops", "--report", "r.html", "--checkpoint", "kept"]
+
+
+def interruptible(folder, phase):
+    os.setsid()  # a group of its own, as in a terminal
+    os.chdir(folder)
+    announce(*PHASES[phase], folder / "mark")
+    raise SystemExit(main(WORDS))
+
+
+def write_table(folder, n_rows):
+    rng = np.random.default_rng(0)
+    lines = ["a,b,y"]
+    for i, (a, b) in enumerate(rng.normal(size=(n_rows, 2))):
+        lines.append(f"{a},{b},{('u' if a > 0 else 'v') if i % 4 == 0 else ''}")
+    (folder / "data.csv").write_text("\n".join(lines))
+    (folder / "grid.json").write_text(json.dumps(GRID))
+
+
+def wait_for(condition, seconds=200.0):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert condition()
+
+
+def interrupt(process, send=os.kill):
+    """Seconds until a process and all that it started have gone."""
+    began = time.monotonic()
+    send(process.pid, signal.SIGINT)
+    (process.wait if isinstance(process, subprocess.Popen) else process.join)(30)
+    wait_for(lambda: not group_is_alive(process.pid), 30)
+    return time.monotonic() - began
+
+
+@pytest.fixture
+def patience():
+    """Two seconds, or as much longer as a busy machine takes for what it should do in one."""
+    began, work = time.perf_counter(), time.process_time()
+    while time.process_time() - work < 0.3:
+        pass
+    return 2.0 * max(1.0, (time.perf_counter() - began) / 0.3)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_interrupts_in_every_phase(phase, tmp_path, patience):
+    write_table(tmp_path, 120)
+    process = start(interruptible, tmp_path, phase)
+    wait_for((tmp_path / "mark").exists)
+    time.sleep(0.2)
+    assert interrupt(process) < patience
+    assert process.exitcode == 130
+    assert set(os.listdir(tmp_path)) <= {"data.csv", "grid.json", "mark", "kept"}
+
+
+@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
+def test_interrupts_with_workers(send, tmp_path, patience):
+    """By a signal to the command alone, or to its workers too, as a terminal does."""
+    write_table(tmp_path, 400)
+    grid = {**GRID, "ambient_penalty": np.logspace(-6, 2, 60).tolist()}
+    (tmp_path / "grid.json").write_text(json.dumps(grid))
+    process = subprocess.Popen(
+        [*COMMAND, *WORDS, "--jobs", "2"],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        # A job in the background of a shell ignores interrupts, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    wait_for(lambda: n_groups(tmp_path / "kept") > 0)
+    seconds = interrupt(process, send)
+    said = process.communicate()[1]
+    assert seconds < patience
+    assert process.returncode == 130
+    assert b"run the same command to go on" in said
+    assert said.count(b"\n") == 1
+    assert n_groups(tmp_path / "kept") < N_GROUPS
+    assert set(os.listdir(tmp_path)) == {"data.csv", "grid.json", "kept"}
