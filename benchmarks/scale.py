@@ -108,7 +108,7 @@ def million() -> None:
 
 
 def growth() -> None:
-    """Seconds of a search with one kernel, the graph made beforehand and not."""
+    """Seconds of a search with one kernel: on neighbours made beforehand or not, and on anchors."""
     result: dict[str, Any] = {"rows": {}, "components": {}, "folds": {}, "candidates": {}}
     for n in (10_000, 100_000, 1_000_000):
         data = problem(n)
@@ -117,20 +117,33 @@ def growth() -> None:
         W, _ = heat_affinity(nearest, "median")
         graph_seconds = time.perf_counter() - start
         model = LapRLSRegressor(n_components=500, graph=W, kernel_width=0.1, random_state=0)
-        seconds = _search_seconds(data, model, penalties(n), 5)
-        result["rows"][n] = {"graph": graph_seconds, "search": seconds}
-        print(n, graph_seconds, seconds, flush=True)
+        anchors = clone(model).set_params(graph="anchor", n_anchors=1000, laplacian_power=2)
+        base = penalties(n)
+        result["rows"][n] = {
+            "graph": graph_seconds,
+            "search": _search_seconds(data, model, base, 5),
+            "anchors": _search_seconds(data, anchors, base, 5),
+            "method": nearest.method,
+        }
+        print(n, result["rows"][n], flush=True)
         if n == 100_000:
-            base = penalties(n)
-            for c in (250, 500, 1000, 2000):
-                other = clone(model).set_params(n_components=c)
-                result["components"][c] = _search_seconds(data, other, base, 5)
-            for t in (5, 10, 20, 50):
-                result["folds"][t] = _search_seconds(data, model, base, t)
-            for k in (1, 3, 9):
-                few = {name: values[:k] for name, values in base.items()}
-                result["candidates"][k * k] = _search_seconds(data, model, few, 5)
+            _vary(result, data, anchors, base)
         save("scale_growth", result)
+
+
+def _vary(result: dict[str, Any], data: dict[str, Any], model: Any, base: dict) -> None:
+    """Seconds against components, folds and candidates."""
+    for c in (250, 500, 1000, 2000):
+        other = clone(model).set_params(n_components=c)
+        result["components"][c] = _search_seconds(data, other, base, 5)
+    for t in (5, 10, 20, 50):
+        result["folds"][t] = _search_seconds(data, model, base, t)
+    for k in (1, 3, 9):
+        few = {name: values[:k] for name, values in base.items()}
+        result["candidates"][k * k] = _search_seconds(data, model, few, 5)
+    many = {name: list(np.geomspace(values[0], values[-1], 27)) for name, values in base.items()}
+    result["candidates"][27 * 27] = _search_seconds(data, model, many, 5)
+    print({name: result[name] for name in ("components", "folds", "candidates")}, flush=True)
 
 
 def _search_seconds(data: dict[str, Any], model: Any, grid: dict, t: int) -> float:
@@ -307,23 +320,42 @@ def _write_growth(result: dict) -> None:
     import matplotlib.pyplot as plt
 
     sizes = np.array([float(n) for n in result["rows"]])
-    graph, search = (
-        np.array([one[k] for one in result["rows"].values()]) for k in ("graph", "search")
+    graph, search, anchors = (
+        np.array([one[k] for one in result["rows"].values()])
+        for k in ("graph", "search", "anchors")
     )
-    figure, axes = plt.subplots(figsize=(5, 3.5), layout="constrained")
-    axes.loglog(sizes, graph + search, "o-", label="with the graph")
-    axes.loglog(sizes, search, "s--", label="without")
-    axes.set(xlabel="rows", ylabel="seconds", title="Search with one kernel, 500 landmarks")
-    axes.legend()
+    curves = {
+        "neighbours and search": graph + search,
+        "search, neighbours given": search,
+        "anchors and search": anchors,
+    }
+    figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
+    for (label, seconds), style in zip(curves.items(), ("o-", "s--", "^-"), strict=True):
+        axes[0].loglog(sizes, seconds, style, label=label)
+    axes[0].set(xlabel="rows", ylabel="seconds")
+    axes[0].legend(fontsize=8)
+    for ax, what in zip(axes[1:], ("components", "candidates"), strict=True):
+        found = {float(k): s for k, s in result[what].items()}
+        ax.loglog(list(found), list(found.values()), "^-", color="C2")
+        ax.set(xlabel=what.replace("components", "landmarks"), ylim=(1, None))
     IMAGES.mkdir(exist_ok=True)
     figure.savefig(IMAGES / "scale_growth.png", dpi=150)
-    slopes = [np.polyfit(np.log(sizes), np.log(y), 1)[0] for y in (graph + search, search)]
-    rows = [["rows", f"{int(n):,}", f"{s:.1f}"] for n, s in zip(sizes, search, strict=True)]
-    for what in ("components", "folds", "candidates"):
-        rows += [[what, f"{int(k):,}", f"{s:.1f}"] for k, s in result[what].items()]
-    rows += [["exponent in the rows, graph included", "", f"{slopes[0]:.2f}"]]
-    rows += [["exponent in the rows, search alone", "", f"{slopes[1]:.2f}"]]
-    write_table("scale_growth", ["against", "", "seconds"], rows, result)
+    plt.close(figure)
+    rows = [
+        [what, *(f"{s:.1f}" for s in seconds), f"{_exponent(sizes, seconds):.2f}"]
+        for what, seconds in curves.items()
+    ]
+    header = ["seconds", *(f"{int(n):,} rows" for n in sizes), "exponent"]
+    write_table("scale_growth", header, rows, result)
+    rows = [
+        [what, ", ".join(f"{int(k):,}: {s:.1f}" for k, s in result[what].items())]
+        for what in ("components", "folds", "candidates")
+    ]
+    write_table("scale_costs", ["against", "seconds at 100,000 rows, anchors"], rows, result)
+
+
+def _exponent(sizes: np.ndarray, seconds: np.ndarray) -> float:
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
 def _write_real(result: dict) -> None:
