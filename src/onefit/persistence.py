@@ -17,6 +17,7 @@ from typing import Any
 
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
 from onefit._files import write_aside
 from onefit.estimators import ManifoldEstimator
@@ -71,6 +72,9 @@ _ALLOWED_LOADERS = frozenset(
 
 class ModelFileError(ValueError):
     """A file that is no model of ours, or not a safe one; the message is one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
 
 
 def save_model(model: Pipeline, path: str | os.PathLike[str], metadata: Mapping[str, Any]) -> None:
@@ -128,9 +132,11 @@ def load_model(path: str | os.PathLike[str]) -> tuple[Pipeline, dict[str, Any]]:
             # The caller compares versions by the metadata.
             warnings.simplefilter("ignore", InconsistentVersionWarning)
             content = io.load(path, trusted=list(_OURS))
+        return _checked_content(path, content)
+    except ModelFileError:
+        raise
     except Exception as error:  # a crafted file can fail in any way
         raise ModelFileError(f"{path}: is damaged ({type(error).__name__}: {error}).") from error
-    return _checked_content(path, content)
 
 
 def _skops() -> Any:
@@ -205,4 +211,5 @@ def _checked_content(path: str | os.PathLike[str], content: Any) -> tuple[Pipeli
         raise ModelFileError(f"{path}: does not hold a pipeline that ends in a onefit estimator.")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("columns"), dict):
         raise ModelFileError(f"{path}: lacks the list of columns; was it written by onefit?")
+    check_is_fitted(model.steps[-1][1], ["support_", "dual_coef_", "intercept_"])
     return model, metadata

@@ -171,6 +171,12 @@ def conform(frame: pd.DataFrame, kinds: Mapping[str, str]) -> pd.DataFrame:
     if absent:
         shown = ", ".join(map(repr, absent[:5])) + (", ..." if len(absent) > 5 else "")
         raise ValueError(f"the table lacks {len(absent)} of the model's columns: {shown}.")
+    unknown = [name for name, kind in kinds.items() if kind not in tuple(_AS_KIND)]
+    if unknown:
+        raise ValueError(
+            f"the kind of column {unknown[0]!r} is {kinds[unknown[0]]!r}; expected one of "
+            f"{', '.join(_AS_KIND)}."
+        )
     return pd.DataFrame({name: _AS_KIND[kind](frame[name]) for name, kind in kinds.items()})
 
 

@@ -69,6 +69,10 @@ _DELIMITERS = ",;\t|"
 class TableError(ValueError):
     """A file that cannot be read as a table; the message is one line."""
 
+    def __init__(self, message: str) -> None:
+        # What libraries say, and names of files, may have line ends.
+        super().__init__(" ".join(message.split()))
+
 
 @dataclass(frozen=True)
 class _Source:
@@ -405,6 +409,8 @@ def _with_columns(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 
 # Parquet.
 
+_ROW_LABELS = re.compile(r"__index_level_\d+__")
+
 
 def _read_parquet(source: _Source, columns: Sequence[str] | None) -> Iterator[pd.DataFrame]:
     try:
@@ -416,8 +422,12 @@ def _read_parquet(source: _Source, columns: Sequence[str] | None) -> Iterator[pd
         file = pq.ParquetFile(io.BytesIO(source.stream.read()))
         _check_parquet_size(source, file.metadata)
         names = _column_names(source, file.schema_arrow.names)
+        schema = _plain_schema(source, pa, file.schema_arrow)
+        # Row labels that pandas wrote are no column.
+        labels = [name for name in names if _ROW_LABELS.fullmatch(name)]
         for batch in file.iter_batches(batch_size=max(100, _BLOCK_CELLS // max(1, len(names)))):
-            yield _declared_text(batch.to_pandas().set_axis(names, axis="columns"))
+            block = pa.Table.from_batches([batch]).cast(schema).to_pandas()
+            yield _declared_text(block.set_axis(names, axis="columns").drop(columns=labels))
     except (pa.ArrowException, OSError) as error:
         raise source.error(f"is no Parquet file that can be read ({error}).") from error
 
@@ -430,6 +440,19 @@ def _check_parquet_size(source: _Source, metadata: Any) -> None:
             f"expands to {max(declared, cells):,} bytes, more than {source.max_bytes:,}; if it is "
             "meant to be that large, raise --max-bytes."
         )
+
+
+def _plain_schema(source: _Source, pa: Any, schema: Any) -> Any:
+    """The schema with decimals as floats and without the notes of pandas; one value a cell."""
+    for i, column in enumerate(schema):
+        if pa.types.is_nested(column.type):
+            raise source.error(
+                f"column {column.name!r} holds {column.type}; expected one number, text, date or "
+                "truth value a cell. Leave the column out of the file."
+            )
+        if pa.types.is_decimal(column.type):
+            schema = schema.set(i, column.with_type(pa.float64()))
+    return schema.remove_metadata()
 
 
 def _declared_text(frame: pd.DataFrame) -> pd.DataFrame:

@@ -13,16 +13,26 @@ from typing import Any
 
 import pandas as pd
 from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
 
 from onefit import __version__
 from onefit._files import write_aside
 from onefit.cli.selection import Selection
 from onefit.cli.text import plain
-from onefit.persistence import write_model
+from onefit.persistence import ModelFileError, load_model, write_model
+from onefit.preparation import TASKS
 
-__all__ = ["check_paths", "compression_of", "metadata_of", "write_outputs"]
+__all__ = ["check_paths", "compression_of", "metadata_of", "read_model", "write_outputs"]
 
 _COMPRESSIONS = {".gz": "gzip", ".xz": "xz", ".bz2": "bz2"}
+_SCORES = ("cv_score", "standard_error", "corrected_score")
+#: Metadata that other commands rely on, and what they must be.
+_FACTS: dict[type, tuple[str, ...]] = {
+    str: ("onefit", "created", "task", "target", "estimator", "scoring", "command"),
+    int: ("rows", "labels"),
+    dict: ("versions", "renamed_classes", "best_params"),
+    list: ("baselines", "notes"),
+}
 
 
 def check_paths(outputs: Sequence[str | None], inputs: Sequence[str] = ()) -> None:
@@ -48,6 +58,34 @@ def check_paths(outputs: Sequence[str | None], inputs: Sequence[str] = ()) -> No
 def compression_of(path: str) -> str | None:
     """Compression by the name of a file, as pandas calls it."""
     return _COMPRESSIONS.get(Path(path).suffix.lower())
+
+
+def read_model(path: str) -> tuple[Pipeline, dict[str, Any]]:
+    """A model and its metadata, if they are such as :func:`metadata_of` makes."""
+    model, metadata = load_model(path)
+    facts = [(name, kind) for kind, names in _FACTS.items() for name in names]
+    wrong = [name for name, kind in facts if not isinstance(metadata.get(name), kind)]
+    wrong += [name for name in _SCORES if not _is_number(metadata.get(name, ""))]
+    if metadata.get("task") not in TASKS:
+        wrong.append("task")
+    if not isinstance(metadata.get("classes", ""), list | None):
+        wrong.append("classes")
+    if not wrong and not all(map(_is_baseline, metadata["baselines"])):
+        wrong.append("baselines")
+    if wrong:
+        raise ModelFileError(
+            f"{path}: has metadata that onefit select does not write ({wrong[0]!r}); use a file "
+            "as it was written."
+        )
+    return model, metadata
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or isinstance(value, int | float)
+
+
+def _is_baseline(value: Any) -> bool:
+    return isinstance(value, dict) and "name" in value and _is_number(value.get("cv_score", ""))
 
 
 def metadata_of(selection: Selection, command: str) -> dict[str, Any]:
