@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 with atheris.instrument_imports(include=["onefit"]):
     import fuzz_readers
 
-from common import save  # noqa: E402
+from common import save
 
 _SAVE_EVERY = 30.0
 KINDS = sorted(fuzz_readers.SEEDS)

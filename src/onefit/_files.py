@@ -9,7 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["write_aside"]
+__all__ = ["is_special", "write_aside"]
+
+
+def is_special(path: Path) -> bool:
+    """Whether a path is a device, pipe or socket, which cannot be replaced by a file."""
+    return path.exists() and not (path.is_file() or path.is_dir())
 
 
 @contextmanager
@@ -17,9 +22,11 @@ def write_aside(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A path beside ``path`` to write to; it takes the name ``path`` when the block succeeds.
 
     When the block fails, what was written goes, and a file that had the name before stays as it
-    was.
+    was. A link is replaced, and what it points to stays; a device or a pipe is refused.
     """
     wanted = Path(path)
+    if is_special(wanted):
+        raise OSError(f"{wanted}: is a device or a pipe; expected the name of a file to write.")
     descriptor, name = tempfile.mkstemp(dir=wanted.parent, prefix=f".{wanted.name[:40]}.")
     os.close(descriptor)
     aside = Path(name)

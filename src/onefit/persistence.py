@@ -19,7 +19,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from onefit._files import write_aside
+from onefit._files import is_special, write_aside
 from onefit.estimators import ManifoldEstimator
 
 __all__ = ["ModelFileError", "load_model", "save_model"]
@@ -174,6 +174,8 @@ def _check_types(path: str | os.PathLike[str]) -> None:
 
 def _read_schema(path: str | os.PathLike[str]) -> Any:
     try:
+        if is_special(Path(path)):
+            raise ModelFileError(f"{path}: is a device or a pipe; expected a model file.")
         with zipfile.ZipFile(path) as archive:
             size = sum(entry.file_size for entry in archive.infolist())
             if size > _MAX_BYTES:

@@ -17,7 +17,7 @@ import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from onefit._files import write_aside
-from onefit.cli.outputs import check_paths, read_model
+from onefit.cli.outputs import TABLES, check_paths, check_suffix, read_model
 from onefit.persistence import ModelFileError
 from onefit.preparation import conform
 from onefit.tables import iter_table
@@ -32,6 +32,7 @@ def run(options: argparse.Namespace) -> None:
     """Predict block by block; the file appears when all blocks are written."""
     if options.out != "-":
         check_paths([options.out], [options.data, options.model])
+        check_suffix(options.out, TABLES)
     model, metadata = read_model(options.model)
     _compare_versions(metadata)
     blocks = iter_table(

@@ -46,7 +46,7 @@ class Checkpoint:
             self._append(header)
             return
         with self.path.open("rb") as file:
-            first = file.readline().decode("utf-8", errors="replace").rstrip("\n")
+            first = file.readline(1000).decode("utf-8", errors="replace").rstrip("\n")
         if first != header:
             found = first if first.startswith(_MAGIC) else "something else"
             raise ValueError(
