@@ -95,7 +95,7 @@ def _edited_model(data, *, of_metadata):
 
 def _edited(tree, data):
     """Every three bytes replace one value of a JSON tree: two say which, one by what."""
-    for i in range(0, min(len(data), 18) - 2, 3):
+    for i in range(0, min(len(data), 9) - 2, 3):
         places = list(_places(tree))
         parent, key = places[int.from_bytes(data[i : i + 2]) % len(places)]
         values = [*_REPLACEMENTS, *(one[at] for one, at in places[:200])]
