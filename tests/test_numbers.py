@@ -123,11 +123,11 @@ def targets_for(estimator, y):
     return np.where(y == -1, np.nan, y) if isinstance(estimator, LapRLSRegressor) else y
 
 
-def real_sample(data):
-    """120 rows of a data set of the paper, 30 of them labelled."""
-    X, target = reference.real_data(data, 120)
-    labelled = reference.choose_labels(target, 30)
-    y = np.full(120, -1)
+def real_sample(data, n_rows=120, n_labelled=30):
+    """Rows of a data set of the paper, drawn at random, with classes by the mean of the target."""
+    X, target = reference.real_data(data, n_rows)
+    labelled = reference.choose_labels(target, n_labelled)
+    y = np.full(n_rows, -1)
     y[labelled] = target[labelled] > target.mean()
     return X, y
 
