@@ -216,12 +216,13 @@ class KernelBasis:
         L, K = ratio * self.laplacian[order], self.kernel
         if np.abs(L.sum(axis=1)).max() > 1e-12 * np.abs(L.data).max(initial=0.0):
             return L @ K
-        part = csgraph.connected_components(self.laplacian, directed=False)[1]
+        part = csgraph.connected_components(self.laplacian, directed=False)[1].astype(np.intp)
         size = np.bincount(part)
         if not _is_almost_constant(K, part, size):
             return L @ K
         rows = np.arange(self.n_rows)
-        means = sp.csr_array((1.0 / size[part], (part, rows)), shape=(size.size, rows.size)) @ K
+        average = sp.csr_array((1.0 / size[part], (part, rows)), shape=(size.size, rows.size))
+        means: FloatArray = np.asarray(average @ K)
         return L @ (K - means[part])
 
     def dual_coefficients(self, coef: FloatArray) -> tuple[IntArray, FloatArray]:
