@@ -1,10 +1,10 @@
 """Numbers on the data sets of the paper: finite scores over its whole grid, gradients at corners.
 
-    python benchmarks/numbers.py --rows 300 --labels 60
+    python benchmarks/robustness.py --rows 300 --labels 60
 
 More rows than in ``tests/test_numbers.py``, from which the checks come. For each set: the search of
 the square loss over all 13,365 candidates, and fits of every loss at the 32 corners of the grid.
-Results go to benchmarks/results/numbers.json after every set; sets that it holds are left out.
+Results go to benchmarks/results/robustness.json after every set; sets that it holds are left out.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--labels", type=int, default=60)
     options = parser.parse_args()
     settings = {**vars(options), "date": time.strftime("%Y-%m-%d")}
-    sets = load("numbers")["sets"] if (RESULTS / "numbers.json").exists() else {}
+    sets = load("robustness")["sets"] if (RESULTS / "robustness.json").exists() else {}
     for data in sorted(libsvm_datasets()):
         if data in sets:
             continue
@@ -75,7 +75,7 @@ def main() -> None:
             "grid": whole_grid(X, y),
             "corners": {name: corners(name, X, y) for name in checks.ESTIMATORS},
         }
-        save("numbers", {**settings, "sets": sets})
+        save("robustness", {**settings, "sets": sets})
 
 
 if __name__ == "__main__":
