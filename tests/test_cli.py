@@ -579,7 +579,10 @@ def test_pipes(tmp_path, grid):
 def test_bad_input_as_a_process(tmp_path):
     done = run("select", "absent.csv", "--target", "y", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr == b"onefit: absent.csv: cannot be read (No such file or directory).\n"
+    assert (
+        done.stderr
+        == b"onefit: absent.csv: cannot be read (No such file or directory); expected a file.\n"
+    )
     assert os.listdir(tmp_path) == []
 
 

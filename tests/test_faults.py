@@ -463,7 +463,7 @@ def test_the_command_on_a_full_disk(tmp_path, output):
 
 def test_devices_are_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="is no regular file"), write_aside(tmp_path / "pipe"):
+    with pytest.raises(ValueError, match="device or a pipe"), write_aside(tmp_path / "pipe"):
         pass
     with pytest.raises(ValueError, match="is a folder"), write_aside(tmp_path):
         pass

@@ -9,13 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["check_regular", "write_aside"]
+__all__ = ["check_regular", "is_special", "write_aside"]
+
+
+def is_special(path: Path) -> bool:
+    """Whether a path is a device, pipe or socket, which cannot be replaced by a file."""
+    return path.exists() and not (path.is_file() or path.is_dir())
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
     """Refuse a name that a folder, a device or a pipe has: a file would take its place."""
-    if Path(path).exists() and not Path(path).is_file():
-        what = "a folder" if Path(path).is_dir() else "no regular file"
+    if is_special(Path(path)) or Path(path).is_dir():
+        what = "a folder" if Path(path).is_dir() else "a device or a pipe"
         raise ValueError(f"{os.fspath(path)}: is {what}; expected the name of a file to write.")
 
 
@@ -24,7 +29,8 @@ def write_aside(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A path beside ``path`` to write to; it takes the name ``path`` when the block succeeds.
 
     When the block fails, what was written goes, and a file that had the name before stays as it
-    was. Its permissions are kept; a new file has the usual ones.
+    was. Its permissions are kept; a new file has the usual ones. A link is replaced, and what it
+    points to stays; a device or a pipe is refused.
     """
     check_regular(path)
     wanted = Path(path)

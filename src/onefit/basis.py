@@ -30,6 +30,8 @@ from typing import Protocol
 
 import numpy as np
 import scipy.linalg as sl
+import scipy.sparse as sp
+from scipy.sparse import csgraph
 
 from onefit._typing import FloatArray, IntArray, Sparse
 from onefit.anchors import Operator
@@ -125,6 +127,14 @@ class Basis(Protocol):
         ...
 
 
+def _is_almost_constant(K: FloatArray, part: IntArray, size: IntArray) -> bool:
+    """Whether a kernel is almost constant on some part of several rows; ``part`` of each row."""
+    first = np.unique(part, return_index=True)[1]
+    lowest = K[first, first].copy()
+    np.minimum.at(lowest, part, K[np.arange(part.size), first[part]])
+    return bool(np.any((lowest > _ALMOST_CONSTANT * K[first, first]) & (size > 1)))
+
+
 # --- one ratio: a factorisation for a single fit ------------------------------------------------
 
 
@@ -199,14 +209,21 @@ class KernelBasis:
     def _laplacian_times_kernel(self, order: IntArray, ratio: float) -> FloatArray:
         """The product r L K with its rows in this order.
 
-        Very wide kernels are almost constant, and constants are what the Laplacian takes to zero:
-        rounding of the constant part would act as a penalty on it. It is taken out first.
+        Wide kernels are almost constant, on all rows or on each part of a graph in several parts,
+        and what is constant on parts is what the Laplacian takes to zero: rounding of it would act
+        as a penalty. It is taken out first.
         """
         L, K = ratio * self.laplacian[order], self.kernel
-        is_almost_constant = K[0].min() > _ALMOST_CONSTANT * K[0].max()
-        if not is_almost_constant or np.abs(L.sum(axis=1)).max() > 1e-12 * np.abs(L.data).max():
+        if np.abs(L.sum(axis=1)).max() > 1e-12 * np.abs(L.data).max(initial=0.0):
             return L @ K
-        return L @ (K - K.mean(axis=0))
+        part = csgraph.connected_components(self.laplacian, directed=False)[1].astype(np.intp)
+        size = np.bincount(part)
+        if not _is_almost_constant(K, part, size):
+            return L @ K
+        rows = np.arange(self.n_rows)
+        average = sp.csr_array((1.0 / size[part], (part, rows)), shape=(size.size, rows.size))
+        means: FloatArray = np.asarray(average @ K)
+        return L @ (K - means[part])
 
     def dual_coefficients(self, coef: FloatArray) -> tuple[IntArray, FloatArray]:
         rows = np.flatnonzero(np.any(coef != 0.0, axis=1))

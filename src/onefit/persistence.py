@@ -19,8 +19,9 @@ from typing import Any
 
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
-from onefit._files import write_aside
+from onefit._files import is_special, write_aside
 from onefit.estimators import ManifoldEstimator
 
 __all__ = ["ModelFileError", "load_model", "save_model"]
@@ -75,6 +76,9 @@ _ALLOWED_LOADERS = frozenset(
 class ModelFileError(ValueError):
     """A file that is no model of ours, or not a safe one; the message is one line."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
+
 
 def save_model(model: Pipeline, path: str | os.PathLike[str], metadata: Mapping[str, Any]) -> None:
     """Write a fitted model, beside the wanted place first, so that no half of it can be found.
@@ -126,15 +130,21 @@ def load_model(path: str | os.PathLike[str]) -> tuple[Pipeline, dict[str, Any]]:
     """
     load = _skops().loads
     try:
+        if is_special(Path(path)):
+            raise ModelFileError(f"{path}: is a device or a pipe; expected a model file.")
         data = Path(path).read_bytes()  # once: what is checked is what is loaded
-    except OSError as error:
-        raise ModelFileError(f"{path}: cannot be read ({error.strerror or error}).") from error
+    except (OSError, ValueError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        what = getattr(error, "strerror", None) or error
+        raise ModelFileError(f"{path}: cannot be read ({what}).") from error
     _check_types(path, data)
     try:
         with warnings.catch_warnings():
             # The caller compares versions by the metadata.
             warnings.simplefilter("ignore", InconsistentVersionWarning)
-            return _checked_content(path, load(data, trusted=list(_OURS)))
+            content = load(data, trusted=list(_OURS))
+        return _checked_content(path, content)
     except ModelFileError:
         raise
     except Exception as error:  # a crafted file can fail in any way
@@ -235,4 +245,5 @@ def _checked_content(path: str | os.PathLike[str], content: Any) -> tuple[Pipeli
         raise ModelFileError(f"{path}: does not hold a pipeline that ends in a onefit estimator.")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("columns"), dict):
         raise ModelFileError(f"{path}: lacks the list of columns; was it written by onefit?")
+    check_is_fitted(model.steps[-1][1], ["support_", "dual_coef_", "intercept_"])
     return model, metadata

@@ -32,9 +32,12 @@ _FEW_NUMBERS = 10
 #: Columns of that many different texts, none of which comes twice, are identifiers.
 _FEWEST_IDENTIFIERS = 10
 _DATE = r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
+#: Numbers with a decimal comma, or with commas between thousands.
+_WITH_COMMA = r"[-+]?(?:\d+,\d+|\d{1,3}(?:,\d{3})+(?:\.\d+)?)(?:[eE][-+]?\d+)?"
 _DAY = pd.Timedelta(days=1)
 _EPOCH = pd.Timestamp("1970-01-01", tz="UTC")
 _MINUS_ONE = "class -1"
+_LARGEST_WHOLE = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -171,6 +174,12 @@ def conform(frame: pd.DataFrame, kinds: Mapping[str, str]) -> pd.DataFrame:
     if absent:
         shown = ", ".join(map(repr, absent[:5])) + (", ..." if len(absent) > 5 else "")
         raise ValueError(f"the table lacks {len(absent)} of the model's columns: {shown}.")
+    unknown = [name for name, kind in kinds.items() if kind not in tuple(_AS_KIND)]
+    if unknown:
+        raise ValueError(
+            f"the kind of column {unknown[0]!r} is {kinds[unknown[0]]!r}; expected one of "
+            f"{', '.join(_AS_KIND)}."
+        )
     return pd.DataFrame({name: _AS_KIND[kind](frame[name]) for name, kind in kinds.items()})
 
 
@@ -242,8 +251,16 @@ def _kind_of(column: pd.Series[Any]) -> str:
     if not _is_text(column):
         return ""
     known = _known_text(column).dropna()
-    if pd.to_numeric(known, errors="coerce").notna().all():
+    is_number = pd.to_numeric(known, errors="coerce").notna()
+    if is_number.all():
         return "number"
+    others = known[~is_number]
+    if others.str.fullmatch(_WITH_COMMA).all():
+        raise ValueError(
+            f"column {column.name!r} has numbers with commas, such as {others.iloc[0]!r}; write "
+            "them with a decimal point and without separators of thousands, or leave the column "
+            "out with --drop."
+        )
     if known.str.fullmatch(_DATE).all() and _parses_as_dates(known):
         return "date"
     return "category"
@@ -324,7 +341,7 @@ def read_target(
         raise ValueError(
             f"the target {column.name!r} is empty in all {len(text)} rows; expected some labels."
         )
-    is_numeric = bool(numbers[~hidden].notna().all()) and _kind_of(column) == "number"
+    is_numeric = _kind_of(column) == "number" and bool(numbers[~hidden].notna().all())
     task, note = (task, "as told") if task else _guess_task(numbers[~hidden], is_numeric)
     if task == "regression":
         y = _real_target(str(column.name), text, numbers)
@@ -359,7 +376,7 @@ def _real_target(name: str, text: pd.Series[Any], numbers: pd.Series[Any]) -> np
 def _class_target(
     name: str, text: pd.Series[Any], numbers: pd.Series[Any], is_numeric: bool
 ) -> tuple[np.ndarray[Any, Any], list[str], dict[str, str]]:
-    if is_numeric and bool((numbers.dropna() % 1 == 0).all()):
+    if is_numeric and _are_whole(numbers.dropna()):
         y = numbers.fillna(-1).to_numpy().astype(np.int64)
         # 1.0 and 1 are one class: both are written 1.
         names = [str(code) if known else None for code, known in zip(y, text.notna(), strict=True)]
@@ -378,6 +395,11 @@ def _class_target(
     notes.append("-1 is taken for a class; if it marks unlabelled rows, say --unlabeled=-1")
     names = [_MINUS_ONE if label == "-1" else label for label in text]
     return np.array(names, dtype=object), notes, {_MINUS_ONE: "-1"}
+
+
+def _are_whole(numbers: pd.Series[Any]) -> bool:
+    """Whether numbers are whole, and no two of them the same only by rounding."""
+    return bool((numbers % 1 == 0).all() and (numbers.abs() < _LARGEST_WHOLE).all())
 
 
 def _check_classes(name: str, counts: pd.Series[Any]) -> None:

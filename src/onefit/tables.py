@@ -62,12 +62,17 @@ _BOM = b"\xef\xbb\xbf"
 _PEEK = 2**16
 _BLOCK_CELLS = 10**6
 _LONGEST_LINE = 2**24
+_MOST_COLUMNS = 10**5
 _LIBSVM_LINE = re.compile(rb"\s*[-+]?[\w.+-]+(\s+(qid:)?\d+:\S+)+\s*(#.*)?$")
 _DELIMITERS = ",;\t|"
 
 
 class TableError(ValueError):
     """A file that cannot be read as a table; the message is one line."""
+
+    def __init__(self, message: str) -> None:
+        # What libraries say, and names of files, may have line ends.
+        super().__init__(" ".join(message.split()))
 
 
 @dataclass(frozen=True)
@@ -153,7 +158,7 @@ def _blocks(source: _Source, columns: Sequence[str] | None) -> Iterator[pd.DataF
 @contextlib.contextmanager
 def _opened(path: str | os.PathLike[str], format: str | None, max_bytes: int) -> Iterator[_Source]:
     """The source, with every error of reading it turned into a TableError."""
-    name = "standard input" if str(path) == "-" else str(path)
+    name = "standard input" if str(path) == "-" else str(path) or "''"
     with contextlib.ExitStack() as stack:
         raw = stack.enter_context(_raw_bytes(path, name))
         try:
@@ -184,8 +189,10 @@ def _raw_bytes(path: str | os.PathLike[str], name: str) -> Iterator[BinaryIO]:
         file = Path(path).open("rb")  # noqa: SIM115
     except IsADirectoryError:
         raise TableError(f"{name}: is a folder; expected a file.") from None
-    except OSError as error:
-        raise TableError(f"{name}: cannot be read ({error.strerror}).") from error
+    except (OSError, ValueError) as error:
+        # A ValueError is a NUL in the name.
+        reason = getattr(error, "strerror", None) or error
+        raise TableError(f"{name}: cannot be read ({reason}); expected a file.") from error
     with file:
         yield file
 
@@ -256,7 +263,9 @@ def _text(source: _Source) -> Iterator[str]:
     text = io.TextIOWrapper(source.stream, encoding="utf-8-sig", newline="")
     while line := text.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE:
-            raise source.error(f"has a line of more than {_LONGEST_LINE:,} characters.")
+            raise source.error(f"has a line of more than {_LONGEST_LINE:,} characters; mend it.")
+        if "\x00" in line:
+            raise source.error("has NUL bytes in its text; remove them, or get a whole copy.")
         yield line
     text.detach()
 
@@ -280,6 +289,13 @@ def _delimiter_of(line: str) -> str:
 
 
 def _column_names(source: _Source, header: Sequence[str]) -> list[str]:
+    if not header:
+        raise source.error("has no columns; expected a header that names them.")
+    if len(header) > _MOST_COLUMNS:
+        raise source.error(
+            f"has {len(header):,} columns; expected at most {_MOST_COLUMNS:,}. Use Python and "
+            "sparse matrices."
+        )
     names = [name.strip() or f"column {i}" for i, name in enumerate(header, start=1)]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
@@ -405,6 +421,9 @@ def _with_columns(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 
 # Parquet.
 
+_TEXT_TYPES = ("string", "large_string", "binary", "large_binary")
+_ROW_LABELS = re.compile(r"__index_level_\d+__")
+
 
 def _read_parquet(source: _Source, columns: Sequence[str] | None) -> Iterator[pd.DataFrame]:
     try:
@@ -413,11 +432,19 @@ def _read_parquet(source: _Source, columns: Sequence[str] | None) -> Iterator[pd
     except ImportError as error:
         raise ImportError("Parquet needs pyarrow; install it with onefit[all].") from error
     try:
-        file = pq.ParquetFile(io.BytesIO(source.stream.read()))
+        content = io.BytesIO(source.stream.read())
+        file = pq.ParquetFile(content)
         _check_parquet_size(source, file.metadata)
+        # A text that is stored once and used often stays one text in memory.
+        text = [one.name for one in file.schema_arrow if str(one.type) in _TEXT_TYPES]
+        file = pq.ParquetFile(content, read_dictionary=text)
         names = _column_names(source, file.schema_arrow.names)
+        schema = _plain_schema(source, pa, file.schema_arrow)
+        # Row labels that pandas wrote are no column.
+        labels = [name for name in names if _ROW_LABELS.fullmatch(name)]
         for batch in file.iter_batches(batch_size=max(100, _BLOCK_CELLS // max(1, len(names)))):
-            yield _declared_text(batch.to_pandas().set_axis(names, axis="columns"))
+            block = pa.Table.from_batches([batch]).cast(schema).to_pandas()
+            yield _declared_text(block.set_axis(names, axis="columns").drop(columns=labels))
     except (pa.ArrowException, OSError) as error:
         raise source.error(f"is no Parquet file that can be read ({error}).") from error
 
@@ -430,6 +457,19 @@ def _check_parquet_size(source: _Source, metadata: Any) -> None:
             f"expands to {max(declared, cells):,} bytes, more than {source.max_bytes:,}; if it is "
             "meant to be that large, raise --max-bytes."
         )
+
+
+def _plain_schema(source: _Source, pa: Any, schema: Any) -> Any:
+    """The schema with decimals as floats and without the notes of pandas; one value a cell."""
+    for i, column in enumerate(schema):
+        if pa.types.is_nested(column.type):
+            raise source.error(
+                f"column {column.name!r} holds {column.type}; expected one number, text, date or "
+                "truth value a cell. Leave the column out of the file."
+            )
+        if pa.types.is_decimal(column.type):
+            schema = schema.set(i, column.with_type(pa.float64()))
+    return schema.remove_metadata()
 
 
 def _declared_text(frame: pd.DataFrame) -> pd.DataFrame:

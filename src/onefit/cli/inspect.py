@@ -7,15 +7,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from onefit.cli.text import as_pairs, bullet
-from onefit.persistence import load_model
+from onefit.cli.outputs import read_model
+from onefit.cli.text import as_pairs, bullet, show_number
 
 __all__ = ["run"]
 
 
 def run(options: argparse.Namespace) -> None:
     """Say what a model file holds."""
-    model, metadata = load_model(options.model)
+    model, metadata = read_model(options.model)
     facts = {
         **metadata,
         "file_bytes": Path(options.model).stat().st_size,
@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _as_text(facts: dict[str, Any]) -> str:
-    score = f"{facts['cv_score']:.4g} (standard error about {facts['standard_error']:.4g})"
+    score, error = (show_number(facts[name]) for name in ("cv_score", "standard_error"))
     general = [
         ("estimator", facts["estimator"]),
         ("task", facts["task"]),
@@ -38,13 +38,16 @@ def _as_text(facts: dict[str, Any]) -> str:
         ("versions", ", ".join(f"{k} {v}" for k, v in facts["versions"].items())),
         ("command", facts["command"]),
     ]
-    scores = [(facts["scoring"], score), ("corrected for choosing", facts["corrected_score"])]
+    scores = [
+        (facts["scoring"], f"{score} (standard error about {error})"),
+        ("corrected for choosing", facts["corrected_score"]),
+    ]
     scores += [(one["name"], one["cv_score"]) for one in facts["baselines"]]
     parts = [
         ("Model", as_pairs(general)),
         ("Parameters", as_pairs(facts["best_params"].items())),
         ("Cross-validated score", as_pairs(scores)),
         ("Columns", as_pairs(facts["columns"].items())),
-        ("Data and decisions", "\n".join(map(bullet, facts["notes"]))),
+        ("Data and decisions", "\n".join(bullet(str(note)) for note in facts["notes"])),
     ]
     return "\n\n".join(f"{title}\n{text}" for title, text in parts)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from onefit.cli.options import make_parser
-from onefit.cli.text import one_line
+from onefit.cli.text import one_line, printable
 
 __all__ = ["main"]
 
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = argparse.Namespace()
     try:
         options = make_parser().parse_args(words)
-        options.words = shlex.join(["onefit", *words])
+        options.words = printable(shlex.join(["onefit", *words]))
         with _short_warnings():
             importlib.import_module(f"onefit.cli.{options.command}").run(options)
             sys.stdout.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -61,15 +62,17 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 
-def _number(kind: Callable[[str], Any], minimum: int, expected: str) -> Callable[[str], Any]:
-    """A type for argparse: a number of at least ``minimum``."""
+def _number(
+    kind: Callable[[str], Any], minimum: int, expected: str, maximum: float = math.inf
+) -> Callable[[str], Any]:
+    """A type for argparse: a number from ``minimum`` to ``maximum``."""
 
     def parse(text: str) -> Any:
         try:
             value = kind(text)
         except ValueError:
             value = minimum - 1
-        if value < minimum:
+        if not minimum <= value <= maximum:
             raise argparse.ArgumentTypeError(f"{text!r}; expected {expected}")
         return value
 
@@ -89,9 +92,16 @@ def _components(text: str) -> int | str:
     return int(_number(int, 1, "a number of landmarks, auto or exact")(text))
 
 
-_COUNT = _number(int, 1, "a whole number of at least 1")
+def _jobs(text: str) -> int:
+    number = int(_number(int, -1024, "a number of processes, or -1 for all cores", 1024)(text))
+    if number == 0:
+        raise argparse.ArgumentTypeError("'0'; expected at least 1, or -1 for all cores")
+    return number
+
+
+_REPEATS = _number(int, 1, "a whole number from 1 to 1000", 1000)
 _FOLDS = _number(int, 2, "a whole number of at least 2")
-_SEED = _number(int, 0, "a whole number of at least 0")
+_SEED = _number(int, 0, "a whole number from 0 to 4294967295", 2**32 - 1)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -161,7 +171,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     add("--model", choices=models, default="laprls", help="estimator (default: laprls)")
     add("--grid", default="default", help="default, paper, or a JSON file (default: default)")
     add("--folds", type=_FOLDS, help="folds (default: 10, or the number of labels if fewer)")
-    add("--repeats", type=_COUNT, help="repeats of the folds (default: 5 for laprls, else 1)")
+    add("--repeats", type=_REPEATS, help="repeats of the folds (default: 5 for laprls, else 1)")
     criteria = ("exact", "bif", "newton", "certified")
     add("--criterion", choices=criteria, default="exact", help="default: exact")
     add("--holdout", choices=("labels", "points"), default="labels", help="default: labels")
@@ -170,7 +180,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         help="a scorer of scikit-learn (default: accuracy, or neg_mean_squared_error)",
     )
     add("--seed", type=_SEED, default=0, help="seed of folds and landmarks (default: 0)")
-    add("--jobs", type=int, metavar="N", help="processes (default: 1; -1: all cores)")
+    add("--jobs", type=_jobs, metavar="N", help="processes (default: 1; -1: all cores)")
     add(
         "--components",
         type=_components,

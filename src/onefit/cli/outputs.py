@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,30 +13,51 @@ from typing import Any
 
 import pandas as pd
 from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
 
 from onefit import __version__
 from onefit._files import check_regular, write_aside
 from onefit.cli.selection import Selection
 from onefit.cli.text import plain
-from onefit.persistence import write_model
+from onefit.persistence import ModelFileError, load_model, write_model
+from onefit.preparation import TASKS
 
-__all__ = ["check_paths", "compression_of", "metadata_of", "write_outputs"]
+__all__ = [
+    "TABLES",
+    "check_paths",
+    "check_suffix",
+    "compression_of",
+    "metadata_of",
+    "read_model",
+    "write_outputs",
+]
 
+_BINARY = (".parquet", ".pq")
+#: Suffixes of tables that can be written.
+TABLES = (".csv", ".tsv", ".tab", ".txt", *_BINARY)
 _COMPRESSIONS = {".gz": "gzip", ".xz": "xz", ".bz2": "bz2"}
+_SCORES = ("cv_score", "standard_error", "corrected_score")
+#: Metadata that other commands rely on, and what they must be.
+_FACTS: dict[type, tuple[str, ...]] = {
+    str: ("onefit", "created", "task", "target", "estimator", "scoring", "command"),
+    int: ("rows", "labels"),
+    dict: ("versions", "renamed_classes", "best_params"),
+    list: ("baselines", "notes"),
+}
 
 
 def check_paths(outputs: Sequence[str | None], inputs: Sequence[str] = ()) -> None:
     """Refuse before any work what could not be written after it."""
-    taken = {Path(path).resolve() for path in inputs if path != "-"}
+    taken = {_resolved(path) for path in inputs if path != "-"}
     for name in outputs:
         if name is None:
             continue
         if name == "-" or name.endswith(os.sep):
             raise ValueError(f"{name}: is no name of a file; expected one to write to.")
-        path = Path(name)
-        if path.resolve() in taken:
+        path, place = Path(name), _resolved(name)
+        if place in taken:
             raise ValueError(f"{name}: is named twice, or is an input; use another name.")
-        taken.add(path.resolve())
+        taken.add(place)
         check_regular(path)
         if not path.parent.is_dir():
             raise ValueError(f"{name}: cannot be written, because its folder does not exist.")
@@ -44,9 +65,56 @@ def check_paths(outputs: Sequence[str | None], inputs: Sequence[str] = ()) -> No
             raise ValueError(f"{name}: cannot be written, because its folder is write-protected.")
 
 
+def _resolved(name: str) -> Path:
+    """Where a name leads; a loop of links or a NUL leads nowhere."""
+    try:
+        return Path(name).resolve()
+    except (RuntimeError, ValueError, OSError) as error:
+        raise ValueError(f"{name}: is no name of a file ({error}); use another name.") from error
+
+
+def check_suffix(name: str, known: Collection[str]) -> None:
+    """Refuse a name that promises a format which is not written; no suffix is fine."""
+    is_packed = compression_of(name) is not None
+    suffix = Path(name).with_suffix("").suffix if is_packed else Path(name).suffix
+    if suffix.lower() not in {"", *known} or (is_packed and suffix.lower() in _BINARY):
+        raise ValueError(
+            f"{name}: is no name of a format that is written; expected {', '.join(known)}, text "
+            f"also with {', '.join(_COMPRESSIONS)} after it."
+        )
+
+
 def compression_of(path: str) -> str | None:
     """Compression by the name of a file, as pandas calls it."""
     return _COMPRESSIONS.get(Path(path).suffix.lower())
+
+
+def read_model(path: str) -> tuple[Pipeline, dict[str, Any]]:
+    """A model and its metadata, if they are such as :func:`metadata_of` makes."""
+    model, metadata = load_model(path)
+    facts = [(name, kind) for kind, names in _FACTS.items() for name in names]
+    wrong = [name for name, kind in facts if not isinstance(metadata.get(name), kind)]
+    wrong += [name for name in _SCORES if not _is_number(metadata.get(name, ""))]
+    if metadata.get("task") not in TASKS:
+        wrong.append("task")
+    if not isinstance(metadata.get("classes", ""), list | None):
+        wrong.append("classes")
+    if not wrong and not all(map(_is_baseline, metadata["baselines"])):
+        wrong.append("baselines")
+    if wrong:
+        raise ModelFileError(
+            f"{path}: has metadata that onefit select does not write ({wrong[0]!r}); use a file "
+            "as it was written."
+        )
+    return model, metadata
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or isinstance(value, int | float)
+
+
+def _is_baseline(value: Any) -> bool:
+    return isinstance(value, dict) and "name" in value and _is_number(value.get("cv_score", ""))
 
 
 def metadata_of(selection: Selection, command: str) -> dict[str, Any]:

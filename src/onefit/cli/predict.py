@@ -17,8 +17,8 @@ import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from onefit._files import write_aside
-from onefit.cli.outputs import check_paths
-from onefit.persistence import load_model
+from onefit.cli.outputs import TABLES, check_paths, check_suffix, read_model
+from onefit.persistence import ModelFileError
 from onefit.preparation import conform
 from onefit.tables import iter_table
 
@@ -32,7 +32,8 @@ def run(options: argparse.Namespace) -> None:
     """Predict block by block; the file appears when all blocks are written."""
     if options.out != "-":
         check_paths([options.out], [options.data, options.model])
-    model, metadata = load_model(options.model)
+        check_suffix(options.out, TABLES)
+    model, metadata = read_model(options.model)
     _compare_versions(metadata)
     blocks = iter_table(
         options.data,
@@ -62,10 +63,21 @@ def predictions(model: Pipeline, metadata: dict[str, Any], block: pd.DataFrame) 
         Rows as :mod:`onefit.tables` reads them.
     """
     X = conform(block, metadata["columns"])
+    try:
+        return _answers(model, metadata, X)
+    except (ValueError, TypeError, MemoryError):
+        raise
+    except Exception as error:  # a crafted model can fail in any way
+        raise ModelFileError(
+            f"the model cannot predict ({type(error).__name__}: {error}); its file is damaged."
+        ) from error
+
+
+def _answers(model: Pipeline, metadata: dict[str, Any], X: pd.DataFrame) -> pd.DataFrame:
     columns: dict[str, Any] = {}
     if metadata["task"] == "regression":
         columns["prediction"] = model.predict(X)
-        return pd.DataFrame(columns, index=block.index)
+        return pd.DataFrame(columns, index=X.index)
     kind, values = "decision", None
     if hasattr(model, "predict_proba"):
         kind, values = "probability", model.predict_proba(X)
@@ -77,7 +89,7 @@ def predictions(model: Pipeline, metadata: dict[str, Any], block: pd.DataFrame) 
     labels = [_class_name(label, metadata) for label in model.predict(X).tolist()]
     columns["prediction"] = labels
     columns |= {f"{kind}_{name}": values[:, j] for j, name in enumerate(names)}
-    return pd.DataFrame(columns, index=block.index)
+    return pd.DataFrame(columns, index=X.index)
 
 
 def _class_name(label: Any, metadata: dict[str, Any]) -> Any:

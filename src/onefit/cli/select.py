@@ -8,9 +8,9 @@ from dataclasses import fields
 from typing import Any
 
 from onefit.cli.options import UsageError
-from onefit.cli.outputs import check_paths, metadata_of, write_outputs
+from onefit.cli.outputs import check_paths, check_suffix, metadata_of, write_outputs
 from onefit.cli.selection import Selection, Settings, select
-from onefit.cli.text import as_pairs, bullet, show_number
+from onefit.cli.text import as_pairs, bullet, printable, show_number
 from onefit.preparation import Prepared, prepare
 from onefit.tables import read_table
 
@@ -21,6 +21,8 @@ def run(options: argparse.Namespace) -> None:
     """Read, prepare, search, say, write."""
     outputs = [options.out, options.report, options.results, options.checkpoint]
     check_paths(outputs, [options.data])
+    if options.results is not None:
+        check_suffix(options.results, (".csv", ".txt"))
     prepared = _prepared(options)
     talks = not (options.json or options.quiet)
     if talks:
@@ -28,7 +30,8 @@ def run(options: argparse.Namespace) -> None:
     selection = select(prepared, _settings(options))
     metadata = metadata_of(selection, options.words)
     files = {name: getattr(options, name) for name in ("out", "report", "results")}
-    write_outputs(selection, metadata, title=f"{prepared.target} of {options.data}", **files)
+    title = printable(f"{prepared.target} of {options.data}")
+    write_outputs(selection, metadata, title=title, **files)
     if options.json:
         print(json.dumps({**metadata, "files": files}, allow_nan=False))
     elif talks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,8 @@ _EXACT_ROWS = 3000
 _LANDMARKS = 500
 _GRAPH_PARAMETERS = ("n_neighbors", "graph_width", "graph_weights", "laplacian", "laplacian_power")
 _PREFIX = "model__"
+_LONGEST_GRID = 10**6
+_MOST_CANDIDATES = 10**6
 
 
 @dataclass(frozen=True)
@@ -248,19 +251,29 @@ def _grid(name: str, estimator: Pipeline) -> Any:
                 f"the grid names {unknown[0]!r}, which is no parameter of "
                 f"{type(estimator[-1]).__name__}; it has {', '.join(sorted(known))}."
             )
+        if "precomputed" in one.get("kernel", ()):
+            raise ValueError("the grid names kernel 'precomputed', but DATA is a table of columns.")
+    n_candidates = sum(math.prod(map(len, one.values())) for one in grid)
+    if n_candidates > _MOST_CANDIDATES:
+        raise ValueError(
+            f"the grid has {n_candidates:,} candidates; expected at most {_MOST_CANDIDATES:,}."
+        )
     return [{f"{_PREFIX}{key}": values for key, values in one.items()} for one in grid]
 
 
 def _read_grid(path: str) -> list[dict[str, list[Any]]]:
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        with Path(path).open(encoding="utf-8") as file:
+            content = json.loads(file.read(_LONGEST_GRID))
     except OSError as error:
         raise ValueError(
             f"--grid {path}: cannot be read ({error.strerror}); expected default, paper, or a "
             "JSON file."
         ) from error
-    except ValueError as error:
-        raise ValueError(f"--grid {path}: is no JSON ({error}).") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(
+            f"--grid {path}: is no JSON ({error}); expected parameters with lists of values."
+        ) from error
     grids = content if isinstance(content, list) else [content]
     if not grids or not all(isinstance(one, dict) and one for one in grids):
         raise ValueError(

@@ -12,6 +12,7 @@ from typing import Any
 __all__ = ["as_pairs", "bullet", "one_line", "parse_size", "plain", "printable", "show_number"]
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_LARGEST_SIZE = 1e18
 _LONGEST_MESSAGE = 600
 
 
@@ -62,7 +63,7 @@ def plain(value: Any) -> Any:
 def parse_size(text: str) -> int:
     """Bytes from texts such as 500MB, 4G or 2000000000."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
-    size = int(float(found[1]) * _UNITS[found[2].upper()]) if found else 0
-    if size < 1:
+    size = float(found[1]) * _UNITS[found[2].upper()] if found else 0.0
+    if not 1 <= size <= _LARGEST_SIZE:
         raise ValueError(f"size {text!r}; expected bytes such as 4GB, 500MB or 2000000000")
-    return size
+    return int(size)

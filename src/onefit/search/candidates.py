@@ -193,13 +193,14 @@ def group_candidates(
 ) -> list[KernelGroup]:
     """Group candidates by preprocessing, kernel and graph, in the order of first appearance."""
     _, final, prefix = split_pipeline(estimator)
+    unchanged = final.get_params(deep=False)
     tree: dict[Any, dict[Any, list[Candidate]]] = {}
     shared: dict[Any, tuple[dict[str, Any], KernelSettings, Any]] = {}
     graphs: dict[Any, GraphSettings] = {}
     for index, params in enumerate(candidates, start=first_index):
         own = {k.removeprefix(prefix): v for k, v in params.items() if k.startswith(prefix)}
         before = {k: v for k, v in params.items() if not k.startswith(prefix)}
-        model = _varied(final, own)
+        model = _varied(final, unchanged, own)
         kernel, graph = model._checked_settings()
         kernel_key = (
             params_key(before),
@@ -219,10 +220,17 @@ def group_candidates(
     ]
 
 
-def _varied(final: ManifoldEstimator, params: Mapping[str, Any]) -> ManifoldEstimator:
-    """The estimator with other parameters; unlike ``clone`` it shares matrices among them."""
-    model: ManifoldEstimator = type(final)(**final.get_params(deep=False))
-    return model.set_params(**params)
+def _varied(
+    final: ManifoldEstimator, unchanged: Mapping[str, Any], params: Mapping[str, Any]
+) -> ManifoldEstimator:
+    """The estimator with other parameters; unlike ``clone`` it shares matrices among them.
+
+    ``unchanged`` are its own, asked for once: scikit-learn reads them from the signature.
+    """
+    if params.keys() <= unchanged.keys():
+        return type(final)(**{**unchanged, **params})
+    model: ManifoldEstimator = type(final)(**unchanged)
+    return model.set_params(**params)  # which says what is wrong
 
 
 def params_key(params: Mapping[str, Any]) -> tuple[Any, ...]:

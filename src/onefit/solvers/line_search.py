@@ -67,10 +67,14 @@ def minimize_restricted(objective: RestrictedObjective) -> float:
     return float(times[last] - slopes[last] / curvatures[last])
 
 
+@np.errstate(over="ignore")
 def _pieces(
     objective: RestrictedObjective, band: tuple[float, float, float], slope: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Where the pieces of the slope begin, the slope there, and its rate of change from there."""
+    """Where the pieces of the slope begin, the slope there, and its rate of change from there.
+
+    A value that hardly moves is never in or out of the band: its times overflow, and are left out.
+    """
     low, high, curvature = band
     moving = np.flatnonzero((objective.change != 0.0) & (objective.v > 0.0))
     y, change = objective.y[moving], objective.change[moving]

@@ -1,0 +1,235 @@
+"""Numbers on hostile data and on all data sets of the paper: finite, quiet, and optimal.
+
+Warnings are errors in this suite, so that every test here also says that there is none. Newton's
+method may only stop short with a ``ConvergenceWarning`` that gives the gradient.
+"""
+
+import re
+import warnings
+from itertools import product
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+import reference
+from onefit import (
+    LapLogisticRegression,
+    LapRLSClassifier,
+    LapRLSRegressor,
+    LapSVC,
+    ManifoldSearchCV,
+    cross_val_decisions,
+)
+from onefit.datasets import libsvm_datasets
+from onefit.search.candidates import paper_grid
+
+ESTIMATORS = {
+    "regressor": (LapRLSRegressor(), reference.Square()),
+    "square": (LapRLSClassifier(), reference.Square()),
+    "huberized_hinge": (LapSVC(), reference.HuberizedHinge(h=0.01)),
+    "squared_hinge": (LapSVC(loss="squared_hinge"), reference.SquaredHinge()),
+    "logistic": (LapLogisticRegression(), reference.Logistic()),
+}
+#: Of the gradient at the fit, see largest_gradient, for losses as curved as the square loss.
+GRADIENT_TOL = 1e-6
+
+PAPER = paper_grid()
+#: All 32 corners of the paper's grid.
+CORNERS = [
+    dict(zip(PAPER, corner, strict=True))
+    for corner in product(*((values[0], values[-1]) for values in PAPER.values()))
+]
+WIDTHS = (PAPER["kernel_width"][0], PAPER["kernel_width"][-1])
+N = 60
+
+
+def clusters(n_columns=3, distance=4.0, n_rows=N):
+    """Rows in two clusters, and which of the two."""
+    rng = np.random.default_rng(0)
+    side = np.arange(n_rows) % 2
+    return rng.normal(size=(n_rows, n_columns)) + distance * side[:, None], side
+
+
+def some_labels(y, n_labelled=12):
+    return np.where(np.arange(len(y)) < n_labelled, y, -1)
+
+
+def duplicates():
+    X, y = clusters()
+    rows = np.arange(N) // 6
+    return X[rows], some_labels(y)  # six of each, with labels that contradict each other
+
+
+def constant_columns():
+    X, y = clusters()
+    return np.column_stack([X, np.full(N, 7.0), np.zeros(N), np.full(N, -1e9)]), some_labels(y)
+
+
+def one_direction():
+    X, y = clusters(1)
+    return X * np.array([[1.0, -2.0, 1e-3]]), some_labels(y)
+
+
+def scaled(factor):
+    X, y = clusters()
+    return factor * X, some_labels(y)
+
+
+def one_label_of_each_class():
+    X, _ = clusters()
+    return X, some_labels(np.arange(N) % 3, 3)
+
+
+def labels_in_one_cluster():
+    X, side = clusters(distance=100.0)
+    inside = np.flatnonzero(side == 0)
+    y = np.full(N, -1)
+    y[inside[:10]] = np.arange(10) % 2
+    return X, y
+
+
+def disconnected_graph():
+    X, side = clusters(distance=1e4)
+    return X, some_labels(side)
+
+
+def many_columns():
+    X, y = clusters(10_000, distance=0.1, n_rows=50)
+    return X, some_labels(y)
+
+
+HOSTILE = {
+    "duplicates": duplicates,
+    "constant columns": constant_columns,
+    "rank 1": one_direction,
+    "scale 1e-12": lambda: scaled(1e-12),
+    "scale 1e12": lambda: scaled(1e12),
+    "two labels": lambda: (clusters()[0], some_labels(clusters()[1], 2)),
+    "one label of each class": one_label_of_each_class,
+    "labels in one cluster": labels_in_one_cluster,
+    "disconnected graph": disconnected_graph,
+    "10,000 columns": many_columns,
+}
+
+every_hostile = pytest.mark.parametrize("data", HOSTILE)
+every_estimator = pytest.mark.parametrize("name", ESTIMATORS)
+every_set = pytest.mark.parametrize("data", sorted(libsvm_datasets()))
+
+
+def targets_for(estimator, y):
+    """Labels as an estimator reads them: of a regressor, numbers."""
+    return np.where(y == -1, np.nan, y) if isinstance(estimator, LapRLSRegressor) else y
+
+
+def real_sample(data, n_rows=120, n_labelled=30):
+    """Rows of a data set of the paper, drawn at random, with classes by the mean of the target."""
+    X, target = reference.real_data(data, n_rows)
+    labelled = reference.choose_labels(target, n_labelled)
+    y = np.full(n_rows, -1)
+    y[labelled] = target[labelled] > target.mean()
+    return X, y
+
+
+def quiet_fit(model, X, y):
+    """Fit; Newton's method may say that it stopped short, if it gives the gradient."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+    for warning in caught:
+        assert warning.category is ConvergenceWarning, warning
+        assert re.search(r"gradient norm [0-9.e+-]+; raise max_iter", str(warning.message))
+    return not caught
+
+
+def largest_gradient(model, loss, K, y):
+    """Norm of the gradient of J at the fit, over the most that the loss can add to it at f = 0.
+
+    The worst output counts.
+    """
+    labelled = np.flatnonzero(y != -1)
+    classes = np.unique(y[labelled])
+    codes = y[labelled][:, None] == (classes[1:] if len(classes) == 2 else classes)
+    outputs = np.where(codes, 1.0, -1.0)
+    if isinstance(model, LapRLSRegressor):
+        outputs = y[labelled][:, None].astype(float)
+    L = reference.laplacian(model.graph_.toarray())
+    v = np.full(len(labelled), 1.0 / len(labelled))
+    curvature = max(1.0, loss.second(np.ones(1), np.ones(1))[0] / 2.0)
+    worst = 0.0
+    for j, target in enumerate(outputs.T):
+        alpha = np.zeros(len(y))
+        alpha[model.support_] = model.dual_coef_[:, j]
+        J = reference.Objective(
+            L, labelled, target, v, loss, model.ambient_penalty, model.manifold_penalty
+        )
+        slope = v @ np.abs(loss.first(target, np.zeros(len(target)))) + np.finfo(float).tiny
+        worst = max(worst, J.gradient(K, alpha) / slope / curvature)
+    return worst
+
+
+def check_corners(name, corners, X, y):
+    """Fits at corners of the grid: finite decisions, and a vanishing gradient or a warning."""
+    estimator, loss = ESTIMATORS[name]
+    kernels = {width: reference.gaussian_kernel(X, X, width) for width in WIDTHS}
+    for params in corners:
+        model = clone(estimator).set_params(**params)
+        converged = quiet_fit(model, X, targets_for(model, y))
+        assert np.isfinite(model._decisions(X)).all(), params
+        if converged:
+            gradient = largest_gradient(model, loss, kernels[params["kernel_width"]], y)
+            assert gradient < GRADIENT_TOL, (params, gradient)
+
+
+def check_search(estimator, X, y, cv):
+    """The whole grid of the paper by the search: 13,365 finite scores, and a finite refit."""
+    search = ManifoldSearchCV(estimator, "paper", cv=cv).fit(X, targets_for(estimator, y))
+    assert len(search.cv_results_["params"]) == 13_365
+    for column in ("mean_test_score", "std_test_score", "mean_test_loss", "error_bound"):
+        assert np.isfinite(search.cv_results_[column].astype(float)).all(), column
+    assert np.isfinite(search.best_estimator_._decisions(X)).all()
+
+
+class TestHostileData:
+    @every_hostile
+    def test_whole_grid(self, data):
+        X, y = HOSTILE[data]()
+        check_search(LapRLSRegressor(), X, y, cv=2)
+
+    @every_estimator
+    @every_hostile
+    def test_corners(self, data, name):
+        check_corners(name, CORNERS, *HOSTILE[data]())
+
+    @pytest.mark.parametrize("fit_intercept", [False, True])
+    @pytest.mark.parametrize("holdout", ["labels", "points"])
+    @pytest.mark.parametrize("criterion", ["exact", "newton", "bif"])
+    @every_hostile
+    def test_held_out_decisions(self, data, criterion, holdout, fit_intercept):
+        X, y = HOSTILE[data]()
+        for name, params in product(["regressor", "huberized_hinge"], CORNERS[::7]):
+            model = clone(ESTIMATORS[name][0]).set_params(**params, fit_intercept=fit_intercept)
+            if name != "regressor" and np.unique(y, return_counts=True)[1].min() == 1:
+                continue  # without its only label a class is gone
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                held = cross_val_decisions(
+                    model, X, targets_for(model, y), cv=2, criterion=criterion, holdout=holdout
+                )
+            assert np.isfinite(held.predictions[y != -1]).all(), (name, params)
+
+
+class TestDataOfThePaper:
+    def test_there_are_18(self):
+        assert len(libsvm_datasets()) == 18
+
+    @every_set
+    def test_whole_grid(self, data):
+        X, y = real_sample(data)
+        check_search(LapRLSClassifier(), X, y, cv=3)
+
+    @pytest.mark.parametrize("name", ["huberized_hinge", "squared_hinge", "logistic"])
+    @every_set
+    def test_corners(self, data, name):
+        check_corners(name, CORNERS[::3], *real_sample(data))
