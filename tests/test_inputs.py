@@ -170,7 +170,7 @@ COMMANDS = {
     "a file above": (["select", "../absent/t.csv", "--target", "y"], "No such file"),
     "NUL in the name of DATA": (["select", "a\0b.csv", "--target", "y"], "null"),
     "NUL in the name of an output": ([*SELECT, "--out", "a\0b"], "no name of a file"),
-    "NUL in the name of a model": (["inspect", "a\0b"], "no model file"),
+    "NUL in the name of a model": (["inspect", "a\0b"], "cannot be read|no model file"),
     "links in a circle": (["select", "circle.csv", "--target", "y"], "no name of a file|cannot be"),
     "a model in a circle": (["inspect", "circle.csv"], "cannot be read"),
     "a name too long": ([*SELECT, "--out", LONG], "too long"),
