@@ -83,7 +83,7 @@ _PARAMETERS = """kernel : str or callable, default="gaussian"
     laplacian : {"unnormalized", "normalized"}, default="unnormalized"
         D - W, or I - D^-1/2 W D^-1/2.
     laplacian_power : int, default=1
-        The penalty is f' L^p f.
+        The penalty is f' L^p f; with anchors p is at most 2.
     neighbors : {"auto", "sklearn", "flat", "ivf", "hnsw"}, default="auto"
         How neighbours are searched: by scikit-learn, or with faiss (``onefit[ann]``) exactly, by
         inverted lists or by a navigable graph (HNSW; with several threads not quite repeatable).
