@@ -213,8 +213,10 @@ class KernelBasis:
         and what is constant on parts is what the Laplacian takes to zero: rounding of it would act
         as a penalty. It is taken out first.
         """
-        L, K = ratio * self.laplacian[order], self.kernel
-        if np.abs(L.sum(axis=1)).max() > 1e-12 * np.abs(L.data).max(initial=0.0):
+        L, K = self.laplacian[order], self.kernel
+        has_constants = np.abs(L.sum(axis=1)).max() <= 1e-12 * np.abs(L.data).max(initial=0.0)
+        L = ratio * L
+        if not has_constants:
             return L @ K
         part = csgraph.connected_components(self.laplacian, directed=False)[1].astype(np.intp)
         size = np.bincount(part)
