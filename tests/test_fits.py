@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 import reference
-from onefit import LapLogisticRegression, LapRLSClassifier, LapRLSRegressor, LapSVC
+from paired import ESTIMATORS
 
 # The promise of the project: values to 1e-6, whatever the parameters.
 VALUES_TOL = 1e-6
@@ -33,14 +33,6 @@ DATA = {
     "svmguide3": partial(reference.real_data, "svmguide3"),
     "german.numer": partial(reference.real_data, "german.numer"),
     "fourclass": partial(reference.real_data, "fourclass"),
-}
-
-ESTIMATORS = {
-    "regressor": (LapRLSRegressor(), reference.Square()),
-    "square": (LapRLSClassifier(), reference.Square()),
-    "huberized_hinge": (LapSVC(), reference.HuberizedHinge(h=0.01)),
-    "squared_hinge": (LapSVC(loss="squared_hinge"), reference.SquaredHinge()),
-    "logistic": (LapLogisticRegression(), reference.Logistic()),
 }
 
 # All corners, and a diagonal through the inside in which every value of the paper's grid occurs.

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.datasets import load_wine, make_moons
 from sklearn.preprocessing import StandardScaler
 
@@ -16,10 +17,11 @@ from onefit import (
 from onefit.basis import plane_basis
 from onefit.factors import factor_kernel
 from onefit.folds import check_folds
+from onefit.graphs import Graph, heat_affinity
 from onefit.kernels import Kernel
 from onefit.neighbors import find_neighbors
 from onefit.search.candidates import Candidate
-from onefit.search.fold_planes import held_out_points
+from onefit.search.fold_planes import _updated_form, held_out_points
 from onefit.search.held_out import held_out
 from onefit.search.scoring import fold_scorer
 from onefit.search.task import Task
@@ -99,6 +101,19 @@ def test_a_reduction_for_every_fold_equals_iterations(model, data, criterion):
     task, basis, graph, candidates, splits = posed(model, X, y, criterion)
     parts = held_out_points(task, basis, graph, candidates)
     compare(list(parts), candidates, X, y, splits, criterion, tol=1e-6)
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_the_form_of_a_fold_is_updated_where_few_rows_change(normalized):
+    X, _ = waves()
+    graph = Graph(heat_affinity(find_neighbors(X, 3), "median")[0], normalized)
+    factor = factor_kernel(Kernel(width=1.0)(X))
+    full = factor.quadratic_form(graph.operator)
+    few, many = graph.only(np.arange(4, 80)), graph.only(np.arange(60, 80))
+    updated = _updated_form(factor, graph, few, full)
+    assert_allclose(updated, factor.quadratic_form(few.operator), atol=1e-10)
+    assert np.abs(updated - full).max() > 1e-3
+    assert _updated_form(factor, graph, many, full) is None
 
 
 NYSTROM = {"hessian": "nystrom", "hessian_components": 20, "random_state": 3}

@@ -15,23 +15,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 import reference
 from onefit import (
-    LapLogisticRegression,
     LapRLSClassifier,
     LapRLSRegressor,
-    LapSVC,
     ManifoldSearchCV,
     cross_val_decisions,
 )
 from onefit.datasets import libsvm_datasets
 from onefit.search.candidates import paper_grid
+from paired import ESTIMATORS
 
-ESTIMATORS = {
-    "regressor": (LapRLSRegressor(), reference.Square()),
-    "square": (LapRLSClassifier(), reference.Square()),
-    "huberized_hinge": (LapSVC(), reference.HuberizedHinge(h=0.01)),
-    "squared_hinge": (LapSVC(loss="squared_hinge"), reference.SquaredHinge()),
-    "logistic": (LapLogisticRegression(), reference.Logistic()),
-}
 #: Of the gradient at the fit, see largest_gradient, for losses as curved as the square loss.
 GRADIENT_TOL = 1e-6
 

@@ -47,7 +47,8 @@ def point_problems(
 ) -> Iterator[tuple[list[Candidate], Problem]]:
     """The fold's problem for every ratio of penalties, with the candidates of that ratio.
 
-    ``full_form`` is B'LB of the whole graph, from which that of the fold is updated.
+    ``full_form`` is B'LB of the whole graph, from which that of the fold is updated, where the
+    Laplacian is a matrix.
     """
     part = graph.only(fold.kept_rows)
     form = None if full_form is None else _updated_form(factor, graph, part, full_form)
@@ -61,14 +62,12 @@ def _updated_form(
     factor: Factor, graph: AnyGraph, part: AnyGraph, full_form: FloatArray
 ) -> FloatArray | None:
     """B'L_iB as B'LB - B'(L - L_i)B; None where the difference meets about as many rows as L_i."""
-    L, kept = graph.operator, part.operator
-    if not (sp.issparse(L) and sp.issparse(kept)):
-        return None
-    gone = sp.csr_array(L - kept)
+    gone = sp.csr_array(graph.laplacian - part.laplacian)
     gone.eliminate_zeros()
-    if nonempty_rows(gone).size > _FEW_ROWS * nonempty_rows(kept).size:
+    if nonempty_rows(gone).size > _FEW_ROWS * nonempty_rows(part.laplacian).size:
         return None
-    return full_form - factor.quadratic_form(gone)
+    form = factor.quadratic_form(gone)
+    return np.subtract(full_form, form, out=form)
 
 
 def _without_points(problem: Problem, fold: Fold) -> Problem:
@@ -85,7 +84,8 @@ def held_out_points(
 ) -> Iterator[HeldOut]:
     """Decisions of all candidates on all folds, by "exact" or "newton"."""
     fits = {} if task.criterion == "exact" else _full_fits(task, basis, graph, candidates)
-    form = basis.factor.quadratic_form(graph.operator)
+    is_matrix = sp.issparse(graph.operator)
+    form = basis.factor.quadratic_form(graph.operator) if is_matrix else None
     decisions: dict[int, list[FloatArray]] = {c.index: [] for c in candidates}
     for fold in task.folds:
         for members, problem in point_problems(task, basis.factor, graph, fold, candidates, form):
