@@ -264,15 +264,21 @@ def _held_out(factor: Any, laplacian: Any, labelled: np.ndarray, y: np.ndarray, 
 
 
 def neighbors() -> None:
+    """Seconds of every method, and the share of the true neighbours that it finds."""
     result = {}
-    for n, d in ((20_000, 20), (20_000, 5), (200_000, 5), (200_000, 20)):
+    for n, d in ((20_000, 5), (20_000, 20), (200_000, 5), (200_000, 20)):
         X = make_noisy_manifold(n, d, random_state=0)[0]
         for method in ("sklearn", "ivf", "hnsw"):
             start = time.perf_counter()
-            find_neighbors(X, 8, method=method)
-            result[f"{n:,} x {d}, {method}"] = time.perf_counter() - start
-            print(n, d, method, time.perf_counter() - start, flush=True)
-    save("scale_neighbors", {"seconds": result})
+            found = find_neighbors(X, 8, method=method).indices
+            seconds = time.perf_counter() - start
+            if method == "sklearn":
+                true = found
+            hits = sum(np.isin(a, b).sum() for a, b in zip(found, true, strict=True))
+            one = {"seconds": seconds, "recall": hits / true.size}
+            result[f"{n:,} x {d}, {method}"] = one
+            print(n, d, method, one, flush=True)
+    save("scale_neighbors", {"runs": result})
 
 
 def dask(n: int = 100_000, d: int = 500, limit: int = 350 * 10**6) -> None:
@@ -355,23 +361,31 @@ def _write_growth(result: dict) -> None:
         "search, neighbours given": search,
         "anchors and search": anchors,
     }
-    figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
+    figure, axes = plt.subplots(1, 4, figsize=(12, 3.2), sharey=True, layout="constrained")
     for (label, seconds), style in zip(curves.items(), ("o-", "s--", "^-"), strict=True):
         axes[0].loglog(sizes, seconds, style, label=label)
     axes[0].set(xlabel="rows", ylabel="seconds")
     axes[0].legend(fontsize=8)
-    for ax, what in zip(axes[1:], ("components", "candidates"), strict=True):
-        found = {float(k): s for k, s in result[what].items()}
+    for ax, what in zip(axes[1:], ("components", "folds", "candidates"), strict=True):
+        found = {int(k): s for k, s in result[what].items()}
         ax.loglog(list(found), list(found.values()), "^-", color="C2")
-        ax.set(xlabel=what.replace("components", "landmarks"), ylim=(1, None))
+        ax.set_xticks(list(found), [f"{k:,}" for k in found])
+        ax.set_xlabel(what.replace("components", "landmarks"))
+        ax.minorticks_off()
+    axes[0].set_yticks([1, 10, 100], ["1", "10", "100"])
     IMAGES.mkdir(exist_ok=True)
     figure.savefig(IMAGES / "scale_growth.png", dpi=150)
     plt.close(figure)
     rows = [
-        [what, *(f"{s:.1f}" for s in seconds), f"{_exponent(sizes, seconds):.2f}"]
+        [
+            what,
+            *(f"{s:.1f}" for s in seconds),
+            f"{_exponent(sizes, seconds):.2f}",
+            f"{_exponent(sizes[-2:], seconds[-2:]):.2f}",
+        ]
         for what, seconds in curves.items()
     ]
-    header = ["seconds", *(f"{int(n):,} rows" for n in sizes), "exponent"]
+    header = ["seconds", *(f"{int(n):,} rows" for n in sizes), "exponent", "last two"]
     write_table("scale_growth", header, rows, result)
     rows = [
         [what, ", ".join(f"{int(k):,}: {s:.1f}" for k, s in result[what].items())]
@@ -423,8 +437,12 @@ def _write_dask(result: dict) -> None:
 
 
 def _write_neighbors(result: dict) -> None:
-    rows = [[name, f"{seconds:.1f}"] for name, seconds in result["seconds"].items()]
-    write_table("scale_neighbors", ["rows x columns, method", "seconds"], rows, result)
+    rows = [
+        [name, f"{one['seconds']:.1f}", f"{100 * one['recall']:.1f}"]
+        for name, one in result["runs"].items()
+    ]
+    header = ["rows x columns, method", "seconds", "true neighbours found, per cent"]
+    write_table("scale_neighbors", header, rows, result)
 
 
 WRITERS = {

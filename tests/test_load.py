@@ -193,47 +193,56 @@ def interrupt(process, send=os.kill):
     return time.monotonic() - began
 
 
-@pytest.fixture
-def patience():
-    """Two seconds, or as much longer as a busy machine takes for what it should do in one."""
-    began, work = time.perf_counter(), time.process_time()
-    while time.process_time() - work < 0.3:
-        pass
-    return 2.0 * max(1.0, (time.perf_counter() - began) / 0.3)
+def soonest(attempt, folder):
+    """Seconds of an attempt, taken again if it needs two: the machine may have been away."""
+    seconds = []
+    while len(seconds) < 5 and min(seconds, default=2.0) >= 2.0:
+        place = folder / str(len(seconds))
+        place.mkdir()
+        seconds.append(attempt(place))
+    return min(seconds)
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_interrupts_in_every_phase(phase, tmp_path, patience):
-    write_table(tmp_path, 120)
-    process = start(interruptible, tmp_path, phase)
-    wait_for((tmp_path / "mark").exists)
-    time.sleep(0.2)
-    assert interrupt(process) < patience
-    assert process.exitcode == 130
-    assert set(os.listdir(tmp_path)) <= {"data.csv", "grid.json", "mark", "kept"}
+def test_interrupts_in_every_phase(phase, tmp_path):
+    def attempt(folder):
+        write_table(folder, 120)
+        process = start(interruptible, folder, phase)
+        wait_for((folder / "mark").exists)
+        time.sleep(0.2)
+        seconds = interrupt(process)
+        assert process.exitcode == 130
+        assert set(os.listdir(folder)) <= {"data.csv", "grid.json", "mark", "kept"}
+        return seconds
+
+    assert soonest(attempt, tmp_path) < 2.0
 
 
 @pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
-def test_interrupts_with_workers(send, tmp_path, patience):
+def test_interrupts_with_workers(send, tmp_path):
     """By a signal to the command alone, or to its workers too, as a terminal does."""
-    write_table(tmp_path, 400)
     grid = {**GRID, "ambient_penalty": np.logspace(-6, 2, 60).tolist()}
-    (tmp_path / "grid.json").write_text(json.dumps(grid))
-    process = subprocess.Popen(
-        [*COMMAND, *WORDS, "--jobs", "2"],
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        # A job in the background of a shell ignores interrupts, and so would its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    wait_for(lambda: n_groups(tmp_path / "kept") > 0)
-    seconds = interrupt(process, send)
-    said = process.communicate()[1]
-    assert seconds < patience
-    assert process.returncode == 130
-    assert b"run the same command to go on" in said
-    assert said.count(b"\n") == 1
-    assert n_groups(tmp_path / "kept") < N_GROUPS
-    assert set(os.listdir(tmp_path)) == {"data.csv", "grid.json", "kept"}
+
+    def attempt(folder):
+        write_table(folder, 400)
+        (folder / "grid.json").write_text(json.dumps(grid))
+        process = subprocess.Popen(
+            [*COMMAND, *WORDS, "--jobs", "2"],
+            cwd=folder,
+            env=ENVIRONMENT,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            # A job in the background of a shell ignores interrupts, and so would its children.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        wait_for(lambda: n_groups(folder / "kept") > 0)
+        seconds = interrupt(process, send)
+        said = process.communicate()[1]
+        assert process.returncode == 130
+        assert b"run the same command to go on" in said
+        assert said.count(b"\n") == 1
+        assert n_groups(folder / "kept") < N_GROUPS
+        assert set(os.listdir(folder)) == {"data.csv", "grid.json", "kept"}
+        return seconds
+
+    assert soonest(attempt, tmp_path) < 2.0
