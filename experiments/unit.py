@@ -90,7 +90,7 @@ class _Unit:
     ) -> tuple[Graph, dict[str, FoldLaplacians]]:
         if settings not in self.graphs:
             graph, _ = settings.build(geometry.X, geometry.neighbors_for(settings))
-            stack = partial(fold_laplacians, graph, self.table.n_rows, self.folds)
+            stack = partial(fold_laplacians, graph, self.folds)
             self.graphs[settings] = (
                 graph,
                 {

@@ -193,7 +193,7 @@ def minimize_with_intercept(objective, B):
         gradient = problem.gradient(w)
         direction = -scipy.linalg.solve(problem.hessian(w), gradient, assume_a="pos")
         f, change = B @ w[:-1] + w[-1], B @ direction[:-1] + direction[-1]
-        if np.abs(change).max() <= 1e-10 * np.abs(f).max():
+        if np.abs(change).max() <= 1e-9 * np.abs(f).max():
             return f + change, w[-1] + direction[-1]
         w = w + _backtrack(problem, w, direction, gradient @ direction) * direction
     raise AssertionError("the reference did not converge")

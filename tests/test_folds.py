@@ -1,6 +1,7 @@
 """Folds that treat labelled and unlabelled rows apart, by themselves and inside scikit-learn."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -410,6 +411,31 @@ class TestCheckFolds:
         (fold,) = check_folds([([4, 0, 1], [5, 2])], self.labelled)
         assert fold.kept_rows.tolist() == [0, 1, 4]
         assert fold.test_rows.tolist() == [2, 5]
+
+    def test_rows_out_of_a_fold_are_neither_kept_nor_tested(self):
+        (fold,) = check_folds([([0, 1, 4], [2])], self.labelled)
+        assert fold.removed_rows.tolist() == [2, 3, 5]
+        assert fold.n_kept == 3
+
+    @pytest.mark.parametrize("n", [7, 8, 9, 65])
+    def test_rows_that_do_not_fill_a_byte(self, n):
+        rows = np.arange(n)
+        (fold,) = check_folds([(rows[1:], rows[:1])], rows < 5)
+        assert fold.kept_rows.tolist() == rows[1:].tolist()
+        assert fold.removed_rows.tolist() == fold.test_rows.tolist() == [0]
+
+    def test_many_folds_of_many_rows_are_small(self):
+        """As bits; as numbers, 50 folds would take 360 bytes a row."""
+        labelled = np.arange(80_000) < 100
+        strata = np.where(labelled, 0, -1)
+        cv = RepeatedSemiSupervisedKFold(10, n_repeats=5, random_state=0)
+        tracemalloc.start()
+        folds = check_folds(cv._split_strata(strata), labelled)
+        held, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(folds) == 50
+        assert held < 14 * labelled.size
+        assert peak < 60 * labelled.size
 
     @pytest.mark.parametrize(
         "tests, expected",

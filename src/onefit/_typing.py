@@ -11,6 +11,7 @@ import scipy.sparse as sp
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.intp]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
+ByteArray: TypeAlias = npt.NDArray[np.uint8]
 Sparse: TypeAlias = sp.csr_array
 #: A matrix of rows: dense, or any scipy sparse matrix or array.
 Rows: TypeAlias = Any

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils import check_random_state, indexable
 
-from onefit._typing import BoolArray, IntArray
+from onefit._typing import BoolArray, ByteArray, IntArray
 from onefit.targets import UNLABELED, encode_classes
 
 __all__ = ["Fold", "RepeatedSemiSupervisedKFold", "SemiSupervisedKFold", "check_folds"]
@@ -112,7 +114,7 @@ class SemiSupervisedKFold:
         labelled = strata != UNLABELED
         self._check(int(labelled.sum()))
         rng = check_random_state(self.random_state) if self.shuffle else None
-        fold_of = np.empty(strata.shape[0], dtype=np.intp)
+        fold_of = np.empty(strata.shape[0], dtype=np.int32)
         fold_of[labelled] = _deal(strata[labelled], self.n_splits, rng)
         fold_of[~labelled] = _deal(strata[~labelled], self.n_splits, rng)
         for i in range(self.n_splits):
@@ -216,12 +218,13 @@ class RepeatedSemiSupervisedKFold:
             yield from once._split_strata(strata)
 
 
-def _deal(strata: IntArray, t: int, rng: np.random.RandomState | None) -> IntArray:
+def _deal(strata: IntArray, t: int, rng: np.random.RandomState | None) -> npt.NDArray[np.int32]:
     """Fold number of every row: rows of a stratum are dealt in turn, continuing over strata."""
     order = np.arange(strata.shape[0]) if rng is None else rng.permutation(strata.shape[0])
-    order = order[np.argsort(strata[order], kind="stable")]
-    fold_of = np.empty(strata.shape[0], dtype=np.intp)
-    fold_of[order] = np.arange(strata.shape[0]) % t
+    if strata.size and strata.min() < strata.max():
+        order = order[np.argsort(strata[order], kind="stable")]
+    fold_of = np.empty(strata.shape[0], dtype=np.int32)
+    fold_of[order] = np.arange(strata.shape[0], dtype=np.int32) % t
     return fold_of
 
 
@@ -261,33 +264,53 @@ def label_strata(y: Any, task: Task = "auto") -> IntArray:
 
 @dataclass(frozen=True)
 class Fold:
-    """One fold, as criteria see it.
+    """One fold, as criteria see it. Rows are kept as bits: folds are many, and so may rows be.
 
     Parameters
     ----------
-    kept_rows : array
-        Rows that stay when points are held out.
+    kept : array of shape (ceil(N / 8),)
+        Rows that stay when points are held out, as bits.
+    test : array of shape (ceil(N / 8),)
+        Rows it is tested on, unlabelled ones included, as bits.
+    n_rows : int
+        N.
     kept_labels : array of shape (l,)
         Which labels the fold trains on.
     test_labels : array of shape (l,)
         Which labels it is tested on.
-    test_rows : array
-        Rows it is tested on, unlabelled ones included.
     n_folds : float
         t, the number of folds of the partition it belongs to.
     """
 
-    kept_rows: IntArray
+    kept: ByteArray
+    test: ByteArray
+    n_rows: int
     kept_labels: BoolArray
     test_labels: BoolArray
-    test_rows: IntArray
     n_folds: float
 
-    def removed_rows(self, n_rows: int) -> IntArray:
+    @property
+    def kept_rows(self) -> IntArray:
+        """Numbers of the rows that stay."""
+        return self._numbers(self.kept, 1)
+
+    @property
+    def removed_rows(self) -> IntArray:
         """Rows that are held out with their points: S_i."""
-        is_removed = np.ones(n_rows, dtype=bool)
-        is_removed[self.kept_rows] = False
-        return np.flatnonzero(is_removed)
+        return self._numbers(self.kept, 0)
+
+    @property
+    def test_rows(self) -> IntArray:
+        """Numbers of the rows it is tested on."""
+        return self._numbers(self.test, 1)
+
+    @cached_property
+    def n_kept(self) -> int:
+        """N', the number of rows that stay."""
+        return int(np.unpackbits(self.kept).sum())
+
+    def _numbers(self, bits: ByteArray, wanted: int) -> IntArray:
+        return np.flatnonzero(np.unpackbits(bits, count=self.n_rows) == wanted)
 
 
 def check_folds(splits: Iterable[tuple[Any, Any]], labelled: BoolArray) -> list[Fold]:
@@ -300,8 +323,7 @@ def check_folds(splits: Iterable[tuple[Any, Any]], labelled: BoolArray) -> list[
     labelled : array of shape (N,)
         Which rows are labelled.
     """
-    n = labelled.shape[0]
-    pairs = []
+    folds: list[Fold] = []
     for split in splits:
         try:
             train, test = split
@@ -309,18 +331,17 @@ def check_folds(splits: Iterable[tuple[Any, Any]], labelled: BoolArray) -> list[
             raise ValueError(
                 f"cv gives {split!r}; expected pairs (train, test) of row numbers."
             ) from None
-        pairs.append((_row_mask(train, n, "train"), _row_mask(test, n, "test")))
-    if not pairs:
+        folds.append(_checked_fold(len(folds), train, test, labelled))
+    if not folds:
         raise ValueError("cv has no folds; expected at least one (train, test) pair.")
-    n_folds = _partition_size([test[labelled] for _, test in pairs])
-    return [
-        _checked_fold(i, train, test, labelled, n_folds) for i, (train, test) in enumerate(pairs)
-    ]
+    t = _partition_size([fold.test_labels for fold in folds])
+    return folds if t is None else [replace(fold, n_folds=t) for fold in folds]
 
 
-def _checked_fold(
-    i: int, train: BoolArray, test: BoolArray, labelled: BoolArray, n_folds: float | None
-) -> Fold:
+def _checked_fold(i: int, train: Any, test: Any, labelled: BoolArray) -> Fold:
+    """A fold by itself: t is the inverse of the share of labels that it holds out."""
+    n = labelled.shape[0]
+    train, test = _row_mask(train, n, "train"), _row_mask(test, n, "test")
     both = np.flatnonzero(train & test)
     if both.size:
         raise ValueError(
@@ -335,8 +356,8 @@ def _checked_fold(
             f"fold {i} of cv holds out no labelled row, so it cannot be scored. Use "
             "SemiSupervisedKFold, which partitions the labelled rows by themselves."
         )
-    share = tested.size / tested.sum() if n_folds is None else n_folds
-    return Fold(np.flatnonzero(train), kept, tested, np.flatnonzero(test), float(share))
+    share = float(tested.size / tested.sum())
+    return Fold(np.packbits(train), np.packbits(test), n, kept, tested, share)
 
 
 def _row_mask(rows: Any, n: int, name: str) -> BoolArray:

@@ -98,7 +98,7 @@ def fold_systems(fit: Fit, folds: Sequence[Fold]) -> FoldSystems:
     columns = []
     for fold in folds:
         laplacian = problem.graph.only(fold.kept_rows).laplacian
-        scale = problem.manifold_penalty / fold.kept_rows.size**2
+        scale = problem.manifold_penalty / fold.n_kept**2
         v = problem.weights.normalized(fold.kept_labels) * fold.kept_labels
         columns += [FoldColumn(laplacian, scale, v, y) for y in problem.targets.T]
     return FoldSystems(

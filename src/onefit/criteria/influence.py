@@ -179,7 +179,7 @@ def _manifold_part(
     problem: Problem, fold: Fold, variant: Variant, values: FloatArray
 ) -> FloatArray:
     """Derivative of the manifold term along the path at f, as weights of kernel functions."""
-    removed = fold.removed_rows(problem.n_rows)
+    removed = fold.removed_rows
     if variant != "product":
         block = problem.graph.only(removed).laplacian
         return (block @ values) * (2.0 * problem.manifold_penalty / removed.size**2)

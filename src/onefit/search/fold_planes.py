@@ -72,7 +72,7 @@ def _updated_form(
 
 def _without_points(problem: Problem, fold: Fold) -> Problem:
     """The same problem with gamma_I / N'^2 in place of gamma_I / N^2."""
-    growth = (problem.n_rows / fold.kept_rows.size) ** 2
+    growth = (problem.n_rows / fold.n_kept) ** 2
     return problem.with_penalties(problem.ambient_penalty, problem.manifold_penalty * growth)
 
 

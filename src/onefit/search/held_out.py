@@ -82,7 +82,7 @@ class _LabelInfluence:
 
     @cached_property
     def laplacians(self) -> FoldLaplacians:
-        return fold_laplacians(self.graph, self.basis.n_rows, self.task.folds)
+        return fold_laplacians(self.graph, self.task.folds)
 
     @cached_property
     def nystrom(self) -> NystromSpread | None:

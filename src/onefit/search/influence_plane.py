@@ -87,14 +87,13 @@ def _laplacian_on(graph: AnyGraph, rows: IntArray) -> Sparse:
 
 def fold_laplacians(
     graph: AnyGraph,
-    n_rows: int,
     folds: Sequence[Fold],
     laplacian_of: Callable[[AnyGraph, IntArray], Sparse] = _laplacian_on,
 ) -> FoldLaplacians:
     """Stack the Laplacians of the rows that the folds hold out; they serve a whole plane."""
     parts, kept, weights = [], [], []
     for fold in folds:
-        removed = fold.removed_rows(n_rows)
+        removed = fold.removed_rows
         L = sp.csr_array(laplacian_of(graph, removed))
         rows = nonempty_rows(L)
         parts.append(L[rows])

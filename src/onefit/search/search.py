@@ -300,7 +300,7 @@ class ManifoldSearchCV(GridSearchCV):
                 task.targets.labelled,
                 task.targets.values,
                 task.sample,
-                [(fold.kept_rows, fold.test_rows) for fold in task.folds],
+                [(fold.kept, fold.test) for fold in task.folds],
                 list(candidates),
                 [task.criterion, task.holdout, task.criterion_params, self.memory_limit],
                 self.scoring,
