@@ -231,21 +231,15 @@ def fatal_kernel(path, width):
     return kernel
 
 
-@pytest.fixture(scope="module")
-def cluster():
+@pytest.fixture
+def client():
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit="1GB"
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit="1GB"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
-
-
-@pytest.fixture
-def client(cluster):
-    cluster.wait_for_workers(2)  # the one that the test before has killed is started again
-    return cluster
 
 
 def fatal_search(path, rows, **params):

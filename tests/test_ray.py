@@ -32,6 +32,8 @@ def two_processes():
     with pytest.MonkeyPatch.context() as patch:
         # Otherwise ray writes a token into the home directory.
         patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        # Its workers give way to all other processes: on a busy machine they would wait for long.
+        patch.setenv("RAY_worker_niceness", "0")
         ray.init(
             num_cpus=2,
             object_store_memory=100 * 2**20,

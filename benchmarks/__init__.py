@@ -1,0 +1,1 @@
+"""Measurements: one script for each subject, with its results beside it."""
