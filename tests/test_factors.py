@@ -62,7 +62,13 @@ class TestBlockFactor:
 
     def test_sparse_rows_stay_sparse(self, monkeypatch):
         held, blocked = both(1.0, rows=sp.csr_array(X))
-        monkeypatch.setattr(sp.csr_array, "toarray", lambda *_, **__: pytest.fail("made dense"))
+        toarray = sp.csr_array.toarray
+
+        def only_products(matrix, *arguments, **options):
+            assert matrix.shape[1] != X.shape[1], "rows were made dense"
+            return toarray(matrix, *arguments, **options)
+
+        monkeypatch.setattr(sp.csr_array, "toarray", only_products)
         assert_allclose(blocked.quadratic_form(L), held.quadratic_form(L), atol=1e-9)
 
     def test_isolated_rows_and_an_empty_graph(self):

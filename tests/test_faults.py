@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_moons
 
+import onefit.search.checkpoint as checkpoint_module
 import onefit.search.search as search_module
 from forked import die, killed_after, seconds_of, start
 from onefit import LapRLSClassifier, ManifoldSearchCV, SemiSupervisedKFold
@@ -145,7 +146,8 @@ def kill_in_append(step, nth, checkpoint, result):
             die()
         return original(*arguments)
 
-    setattr(os, step, dying)
+    # Other libraries close files, too: the checkpoint gets an "os" of its own.
+    checkpoint_module.os = Namespace(**{**vars(os), step: dying})
     run_search(checkpoint, result)
 
 
