@@ -1,6 +1,7 @@
 """Solvers against dense systems, root finding, and the reference's minimiser."""
 
-from dataclasses import replace
+import importlib
+from dataclasses import is_dataclass, replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ from onefit.graphs import Graph
 from onefit.losses import HuberizedHinge, Logistic, Square, SquaredHinge
 from onefit.solvers import points
 from onefit.solvers.correction import label_correction, label_response
-from onefit.solvers.hessian import FullHessian, nystrom_hessian
+from onefit.solvers.hessian import FullHessian, nystrom_hessian, solve_bordered
+from onefit.solvers.intercept import optimal_intercept
 from onefit.solvers.labels import (
     evaluate,
     minimize_newton,
@@ -152,6 +154,34 @@ class TestNewtonDirection:
         delta, delta_b = newton_direction(np.eye(8), state, True)
         assert_allclose(delta, y / 16)
         assert delta_b == 0.0
+
+
+class TestOptimalIntercept:
+    v = np.array([0.2, 0.5, 0.3])
+
+    @pytest.mark.parametrize("far", [0.0, 1e-9, -3.0, 1e7])
+    @pytest.mark.parametrize("near", [0.0, 2.0])
+    def test_square_loss_has_the_mean_of_the_residuals(self, near, far):
+        y, f = np.array([1.0, 4.0, -2.0]), np.array([0.5, 0.0, 1.0])
+        b = optimal_intercept(Square(), y, self.v, f - far, near)
+        assert b == pytest.approx(self.v @ (y - f) + far, rel=1e-12)
+
+    @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+    def test_an_interval_has_its_middle_whatever_the_weights(self, scale):
+        # The hinge of two opposite labels at 0.2 and 0 is flat for -0.9 < b < 0.7 (h = 0.1).
+        y, f, v = np.array([1.0, -1.0]), np.array([0.2, 0.0]), np.full(2, scale)
+        for near in (-5.0, -0.1, 0.3, 5.0):
+            b = optimal_intercept(HuberizedHinge(0.1), y, v, f, near)
+            assert b == pytest.approx(-0.1, abs=1e-9)
+
+    @pytest.mark.parametrize("loss", [HuberizedHinge(0.1), SquaredHinge(), Logistic()])
+    def test_no_finite_optimum(self, loss):
+        for y in (np.ones(3), -np.ones(3)):
+            assert optimal_intercept(loss, y, self.v, np.zeros(3), 0.7) == 0.7
+
+    def test_an_optimum_stays(self):
+        y = np.array([1.0, 4.0, -2.0])
+        assert optimal_intercept(Square(), y, self.v, y - 0.5, 0.5) == pytest.approx(0.5, abs=1e-11)
 
 
 class TestSolveSquare:
@@ -548,6 +578,22 @@ class TestFolds:
 
 
 class TestHessians:
+    def test_bordered_system_against_the_dense_one(self):
+        # (A + diag F) f + F b = r and F'(f + b) = s, eliminated by hand.
+        rng = np.random.default_rng(0)
+        root = rng.normal(size=(5, 5))
+        F, r, s = rng.uniform(0.5, 1.0, size=5), rng.normal(size=(5, 2)), rng.normal(size=2)
+        H = root @ root.T + np.eye(5) + np.diag(F)
+        system = np.block([[H, F[:, None]], [F[None], F.sum()[None, None]]])
+        expected = np.linalg.solve(system, np.vstack([r, s]))[-1]
+        found = solve_bordered(np.linalg.solve(H, r), np.linalg.solve(H, F), F, s)
+        assert_allclose(found, expected, atol=1e-12)
+
+    def test_bordered_system_that_leaves_the_intercept_open(self):
+        # Without curvature, or where labels follow the intercept to the last digit.
+        for F, one in [(np.zeros(3), np.zeros(3)), (np.ones(3), np.ones(3))]:
+            assert not solve_bordered(np.ones((3, 2)), one, F, np.ones(2)).any()
+
     @every_basis
     @both_laplacians
     @pytest.mark.parametrize("zeros", [0, 8, 24])
@@ -594,3 +640,25 @@ class TestHessians:
         coef, values = hessian.solve(problem.basis.representer(np.linalg.solve(K, right)))
         assert_allclose(values, expected, atol=tol)
         assert_allclose(problem.basis.values(coef), expected, atol=tol)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "losses",
+        "basis",
+        "criteria.common",
+        "solvers.correction",
+        "solvers.hessian",
+        "solvers.labels",
+        "solvers.line_search",
+        "solvers.points",
+    ],
+)
+def test_what_was_computed_cannot_be_changed(module):
+    # Folds and threads share it, and properties are cached.
+    module = importlib.import_module(f"onefit.{module}")
+    own = [c for c in vars(module).values() if getattr(c, "__module__", None) == module.__name__]
+    classes = [c for c in own if isinstance(c, type) and is_dataclass(c)]
+    assert classes
+    assert all(cls.__dataclass_params__.frozen for cls in classes)
