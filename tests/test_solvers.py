@@ -18,7 +18,7 @@ from onefit.basis import KernelBasis, plane_basis
 from onefit.factors import factor_kernel
 from onefit.graphs import Graph
 from onefit.losses import HuberizedHinge, Logistic, Square, SquaredHinge
-from onefit.solvers import points
+from onefit.solvers import line_search, points
 from onefit.solvers.correction import label_correction, label_response
 from onefit.solvers.hessian import FullHessian, nystrom_hessian, solve_bordered
 from onefit.solvers.intercept import optimal_intercept
@@ -201,6 +201,7 @@ class TestSolveSquare:
         assert_allclose(fit.intercept, w[-1] if intercept else [0.0, 0.0], atol=1e-10)
         assert_allclose(problem.B.T @ fit.beta, w[:24], atol=1e-10)
         assert fit.converged
+        assert fit.n_steps == 2  # one for each output
 
     @with_and_without_intercept
     def test_rows_without_weight_have_no_label(self, intercept):
@@ -212,6 +213,14 @@ class TestSolveSquare:
         assert not fit.beta[:6].any()
         assert_allclose(fit.beta[6:], few.beta, atol=1e-12)
         assert_allclose(fit.values, problem.G[:, 6:] @ few.beta + few.intercept, atol=1e-12)
+
+    @pytest.mark.parametrize("solve", [solve_square, solve_labels])
+    def test_no_intercept_unless_asked_for(self, solve):
+        problem = LabelProblem(0)
+        arguments = [problem.G, problem.y[:, None], problem.v]
+        arguments += [Logistic()] if solve is solve_labels else []
+        assert solve(*arguments).intercept == [0.0]
+        assert solve(*arguments, fit_intercept=True).intercept != [0.0]
 
 
 class TestSolveLabels:
@@ -269,6 +278,22 @@ class TestSolveLabels:
         state = problem.state(Logistic(), False)
         rho = problem.v * reference.Logistic().first(problem.y, problem.f) + 2 * state.beta
         assert state.gradient_norm(problem.G) == pytest.approx(np.linalg.norm(problem.B.T @ rho))
+
+    def test_gradient_norm_of_a_gram_matrix_that_rounding_made_indefinite(self):
+        state = evaluate(-1e-18 * np.eye(2), np.ones(2), np.ones(2), Logistic(), np.ones(2), 0.0)
+        assert state.gradient_norm(-1e-18 * np.eye(2)) == 0.0
+
+    @pytest.mark.parametrize("name", [name for name in LOSSES if name != "square"])
+    @with_and_without_intercept
+    def test_at_the_optimum_one_step_is_enough(self, name, intercept):
+        problem, (loss, _) = LabelProblem(0), LOSSES[name]
+        Y = np.column_stack([problem.y, -problem.y])
+        fit = solve_labels(problem.G, Y, problem.v, loss, fit_intercept=intercept)
+        assert fit.n_steps < 30
+        again = solve_labels(problem.G, Y, problem.v, loss, fit_intercept=intercept, start=fit)
+        assert again.n_steps == 2
+        assert again.converged
+        assert_allclose(again.values, fit.values, atol=1e-7)
 
     def test_too_few_steps_are_reported(self):
         problem = LabelProblem(0, scale=1e4)
@@ -395,6 +420,44 @@ class TestLineSearch:
             assert restricted(t * (1 + 1e-7))[0] >= 1e-9 * first
         assert minimize_restricted(replace(restricted, linear=-at_zero + 1.0)) == 0.0
 
+    @pytest.mark.parametrize("name", ["huberized_hinge", "wide_hinge", "squared_hinge"])
+    def test_full_step_is_taken_where_a_thousandth_of_the_slope_is_left(self, name, monkeypatch):
+        # Scaled so that the minimum is at 1; a linear term more is a slope more there. All this is
+        # a matter of sorting: the general method is not needed.
+        monkeypatch.setattr(line_search, "minimize_along_line", None)
+        rng = np.random.default_rng(0)
+        y, v = rng.choice([-1.0, 1.0], 30), rng.uniform(size=30)
+        for _ in range(40):
+            f, d = rng.normal(size=(2, 30)) * 10.0 ** rng.uniform(-1, 1)
+            at_zero = (v * LOSSES[name][0].derivative(y, f)) @ d
+            linear, q = -at_zero - 10.0 ** rng.uniform(-1, 2), 10.0 ** rng.uniform(-2, 1)
+            restricted = RestrictedObjective(LOSSES[name][0], y, v, f, d, linear, q)
+            t = minimize_restricted(restricted)
+            scaled = replace(restricted, change=t * d, linear=t * linear, quadratic=t**2 * q)
+            first = -scaled(0.0)[0]
+            for share in (-1.1e-3, -0.9e-3, 0.0, 0.9e-3, 1.1e-3):
+                shifted = replace(scaled, linear=t * linear + share * first)
+                is_full = minimize_restricted(shifted) == 1.0
+                assert is_full == (abs(shifted(1.0)[0]) <= -1e-3 * shifted(0.0)[0])
+
+    def test_a_thousandth_of_the_slope_is_accepted(self):
+        assert minimize_along_line(lambda t: (1001.0 * t - 1000.0, 1001.0)) == 1.0
+        assert minimize_along_line(lambda t: (1001.1 * t - 1000.0, 1001.1)) != 1.0
+
+    @pytest.mark.parametrize("minimum", [1e-9, 1e-3, 0.5, 3.0, 1e4])
+    def test_few_evaluations(self, minimum):
+        # One for each doubling, and a handful of Newton's method for a cubic slope.
+        seen = []
+
+        def slope_and_curvature(t):
+            seen.append(t)
+            x = t / minimum
+            return x**3 + x - 2.0, (3 * x**2 + 1) / minimum
+
+        t = minimize_along_line(slope_and_curvature)
+        assert t == pytest.approx(minimum, rel=1e-8)
+        assert len(seen) <= 40
+
 
 class FoldsProblem:
     """A problem on 60 rows, 24 of them labelled, and three folds of points."""
@@ -514,6 +577,27 @@ class TestFolds:
         monkeypatch.setattr(points, "_CG_MAX_ITER", limit)
         self.test_direction_against_the_dense_system("logistic", True, False, kind)
 
+    @pytest.mark.parametrize("limit", [0, 2])
+    @with_and_without_intercept
+    def test_systems_are_counted(self, monkeypatch, limit, intercept):
+        # So few steps for each of the three columns are not enough: each is solved densely too.
+        monkeypatch.setattr(points, "_CG_MAX_ITER", limit)
+        problem = FoldsProblem()
+        systems, start = problem.systems(Square(), intercept), problem.random_state(intercept)
+        _, n_solves = systems.newton_direction(start)
+        assert n_solves == (1 + intercept) * 3 * (limit + 1)
+        assert minimize_folds(systems, start).n_solves == n_solves
+
+    @every_loss
+    @every_basis
+    def test_folds_seldom_stall(self, monkeypatch, name, kind):
+        # The full problem is near to its folds: few steps, and no dense system.
+        monkeypatch.setattr(points._FoldHessians, "_solve_densely", None)
+        problem = FoldsProblem(kind=kind)
+        systems = problem.systems(LOSSES[name][0], False)
+        _, n_solves = systems.newton_direction(problem.random_state(False))
+        assert 3 < n_solves <= 3 * 50
+
     @every_loss
     @with_and_without_intercept
     @both_laplacians
@@ -575,6 +659,38 @@ class TestFolds:
         unmoved = minimize_folds(systems, start, n_steps=0)
         np.testing.assert_array_equal(unmoved.state.values, start.values)
         assert unmoved.n_solves == 0
+
+    def test_intercepts_are_settled_before_a_step_and_at_the_end(self):
+        # As above, no label has curvature. A given number of steps ends with the last step.
+        problem, loss = FoldsProblem(gamma_A=10.0), HuberizedHinge(0.01)
+        systems, start = problem.systems(loss, True), problem.random_state(False, size=1e-3)
+        settled, optimum = systems.settle_intercepts(start), minimize_folds(systems, start).state
+        for state in (settled, optimum):
+            for j, column in enumerate(systems.columns):
+                f = state.kernel_values[problem.labelled, j]
+                best = optimal_intercept(loss, column.y, column.v, f, 0.0)
+                assert state.intercept[j] == pytest.approx(best, abs=1e-9)
+        step = systems.newton_direction(settled)[0]
+        stepped = minimize_folds(systems, start, n_steps=1).state
+        assert_allclose(stepped.intercept, settled.intercept + step.intercept, atol=1e-12)
+        assert_allclose(stepped.values, settled.values + step.values, atol=1e-12)
+
+    @pytest.mark.parametrize("max_iter", [1, 100])
+    def test_convergence_is_reported(self, max_iter):
+        problem = FoldsProblem()
+        systems, start = problem.systems(Logistic(), True), problem.random_state(True)
+        assert minimize_folds(systems, start, max_iter=max_iter).converged == (max_iter == 100)
+        assert minimize_folds(systems, start, n_steps=1).converged
+        assert minimize_folds(problem.systems(Square(), True), start).converged
+
+    def test_stops_at_the_optimum(self):
+        problem = FoldsProblem()
+        systems, start = problem.systems(Logistic(), False), problem.random_state(False)
+        optimum = minimize_folds(systems, start)
+        again = minimize_folds(systems, optimum.state)
+        assert again.n_solves == systems.newton_direction(optimum.state)[1]
+        assert optimum.n_solves < 10 * again.n_solves
+        assert_allclose(again.state.values, optimum.state.values, atol=1e-8)
 
 
 class TestHessians:
