@@ -140,6 +140,12 @@ class TestNewtonDirection:
         assert moved.intercept == pytest.approx(expected)
         assert_allclose(moved.beta, 0.0)
 
+    def test_intercept_with_curvature_is_left_to_newton(self):
+        problem = LabelProblem(0)
+        state = problem.state(Logistic(), True)
+        moved = settle_intercept(problem.G, problem.y, problem.v, Logistic(), state)
+        assert moved.intercept == problem.b
+
     def test_intercept_of_an_interval_is_its_middle(self):
         # f = 0 and balanced classes: every b with |b| < 1 - h has no slope.
         y = np.where(np.arange(8) < 4, 1.0, -1.0)
@@ -444,7 +450,13 @@ class TestLineSearch:
         assert minimize_along_line(lambda t: (1001.0 * t - 1000.0, 1001.0)) == 1.0
         assert minimize_along_line(lambda t: (1001.1 * t - 1000.0, 1001.1)) != 1.0
 
-    @pytest.mark.parametrize("minimum", [1e-9, 1e-3, 0.5, 3.0, 1e4])
+    def test_a_value_that_begins_at_the_edge_of_the_band(self):
+        # (1 - m)^2 with m = 1 - t, and -t + t^2 / 4: the slope is 2.5 t - 1.
+        one = np.ones(1)
+        edge = RestrictedObjective(SquaredHinge(), one, one, one, -one, -1.0, 0.5)
+        assert minimize_restricted(edge) == pytest.approx(0.4)
+
+    @pytest.mark.parametrize("minimum", [1e-3, 0.5, 3.0, 1e4])
     def test_few_evaluations(self, minimum):
         # One for each doubling, and a handful of Newton's method for a cubic slope.
         seen = []
@@ -597,6 +609,25 @@ class TestFolds:
         systems = problem.systems(LOSSES[name][0], False)
         _, n_solves = systems.newton_direction(problem.random_state(False))
         assert 3 < n_solves <= 3 * 50
+
+    @every_loss
+    def test_folds_that_keep_the_graph_need_one_step(self, name):
+        # Only labels differ, and the preconditioner has the fold's own; a second step for rounding.
+        problem = FoldsProblem()
+        systems, state = problem.systems(LOSSES[name][0], False), problem.random_state(False)
+        whole = {"laplacian": problem.graph.laplacian, "scale": problem.gamma_I / problem.n**2}
+        columns = [replace(column, **whole) for column in systems.columns]
+        _, n_solves = replace(systems, columns=columns).newton_direction(state)
+        assert n_solves <= 3 * 2
+
+    def test_an_intercept_that_has_curvature_is_not_settled(self):
+        # Labels of class 1 are at the margin 1; with the intercept's sign changed none would be.
+        problem = FoldsProblem()
+        systems = problem.systems(HuberizedHinge(), True)
+        values = np.zeros((problem.n, 3))
+        values[problem.labelled] = np.where(problem.y < 0, 0.5, 0.0)[:, None]
+        state = FoldsState(np.zeros_like(values), values, np.ones(3))
+        np.testing.assert_array_equal(systems.settle_intercepts(state).intercept, 1.0)
 
     @every_loss
     @with_and_without_intercept
