@@ -8,7 +8,7 @@ changed. Nothing is changed on disk: tests are collected once, and a mutant is a
 puts the other code in the place of the module's and runs the tests that call the changed function,
 the quickest first, up to the first failure. Results go to benchmarks/results/mutation.json; the
 reasons that it gives for survivors are written by hand, and kept. With ``--again`` only survivors
-are run, for tests that were added.
+are run that are not said to be equivalent, for tests that were added.
 """
 
 from __future__ import annotations
@@ -337,9 +337,10 @@ def summary(
 
 def record(parts: dict[str, list[Mutant]], known: dict[str, Any], runner: Runner) -> None:
     """Write the results; what was killed before and not run again stays killed."""
-    outcomes = dict.fromkeys(known.get("timeouts", []), "timeout") | runner.outcomes
     reasons = {one["mutant"]: one["reason"] for one in known.get("survivors", [])}
-    every = [mutant.key for part in parts.values() for mutant in part]
+    outcomes = dict.fromkeys(known.get("timeouts", []), "timeout")
+    outcomes |= dict.fromkeys(reasons, "survived") | runner.outcomes
+    every = [mutant.key for part in parts.values() for mutant in part if not mutant.is_same]
     survivors = [key for key in every if outcomes.get(key) == "survived"]
     save(
         "mutation",
@@ -364,14 +365,17 @@ def record(parts: dict[str, list[Mutant]], known: dict[str, Any], runner: Runner
 def main() -> None:
     """Run the mutants, or those that survived the last time, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--again", action="store_true", help="only those that survived")
+    parser.add_argument(
+        "--again", action="store_true", help="only those that survived, but should not"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     known = load("mutation") if (RESULTS / "mutation.json").exists() else {}
-    survivors = {one["mutant"] for one in known.get("survivors", [])}
+    old = known.get("survivors", [])
+    open_cases = {one["mutant"] for one in old if not one["reason"].startswith("equivalent")}
     parts = {part: part_mutants(part) for part in PARTS}
     every = [m for part in parts.values() for m in part if not m.is_same]
-    runner = Runner([m for m in every if not options.again or m.key in survivors], options.jobs)
+    runner = Runner([m for m in every if not options.again or m.key in open_cases], options.jobs)
     arguments = ["-q", "-s", "--tb=no", "-p", "no:cacheprovider", "-o", "addopts=", "-k", LEFT_OUT]
     tests = [str(ROOT / "tests" / f"test_{name}.py") for name in TESTS]
     pytest.main([*arguments, *tests], plugins=[runner])

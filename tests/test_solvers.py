@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import brentq
 from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.exceptions import ConvergenceWarning
 
 import reference
 from onefit import LapSVC
@@ -23,12 +24,14 @@ from onefit.solvers.correction import label_correction, label_response
 from onefit.solvers.hessian import FullHessian, nystrom_hessian, solve_bordered
 from onefit.solvers.intercept import optimal_intercept
 from onefit.solvers.labels import (
+    damped_step,
     evaluate,
     minimize_newton,
     newton_direction,
     settle_intercept,
     solve_labels,
     solve_square,
+    square_weights,
 )
 from onefit.solvers.line_search import (
     RestrictedObjective,
@@ -174,8 +177,10 @@ class TestOptimalIntercept:
 
     @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
     def test_an_interval_has_its_middle_whatever_the_weights(self, scale):
-        # The hinge of two opposite labels at 0.2 and 0 is flat for -0.9 < b < 0.7 (h = 0.1).
-        y, f, v = np.array([1.0, -1.0]), np.array([0.2, 0.0]), np.full(2, scale)
+        # Opposite labels at 0.2 and 0: the hinge is flat for -0.9 < b < 0.7 (h = 0.1), but for
+        # rounding, 0.1 + 0.2 - 0.3.
+        y, f = np.array([1.0, 1.0, -1.0]), np.array([0.2, 0.2, 0.0])
+        v = scale * np.array([0.1, 0.2, 0.3])
         for near in (-5.0, -0.1, 0.3, 5.0):
             b = optimal_intercept(HuberizedHinge(0.1), y, v, f, near)
             assert b == pytest.approx(-0.1, abs=1e-9)
@@ -208,6 +213,9 @@ class TestSolveSquare:
         assert_allclose(problem.B.T @ fit.beta, w[:24], atol=1e-10)
         assert fit.converged
         assert fit.n_steps == 2  # one for each output
+        beta, b = square_weights(problem.G, Y, problem.v, intercept)
+        np.testing.assert_array_equal(beta, fit.beta)
+        np.testing.assert_array_equal(b, fit.intercept)
 
     @with_and_without_intercept
     def test_rows_without_weight_have_no_label(self, intercept):
@@ -285,6 +293,15 @@ class TestSolveLabels:
         rho = problem.v * reference.Logistic().first(problem.y, problem.f) + 2 * state.beta
         assert state.gradient_norm(problem.G) == pytest.approx(np.linalg.norm(problem.B.T @ rho))
 
+    def test_intercept_where_no_label_has_curvature(self):
+        problem, loss = LabelProblem(0, scale=1e-2), HuberizedHinge()
+        arguments = [problem.G, problem.y[:, None], problem.v, loss]
+        assert solve_labels(*arguments).intercept == [0.0]
+        (state,) = solve_labels(*arguments, fit_intercept=True).states
+        f = state.values - state.intercept
+        best = optimal_intercept(loss, problem.y, problem.v, f, 0.0)
+        assert state.intercept == pytest.approx(best, abs=1e-9)
+
     def test_gradient_norm_of_a_gram_matrix_that_rounding_made_indefinite(self):
         state = evaluate(-1e-18 * np.eye(2), np.ones(2), np.ones(2), Logistic(), np.ones(2), 0.0)
         assert state.gradient_norm(-1e-18 * np.eye(2)) == 0.0
@@ -300,6 +317,23 @@ class TestSolveLabels:
         assert again.n_steps == 2
         assert again.converged
         assert_allclose(again.values, fit.values, atol=1e-7)
+
+    @pytest.mark.parametrize("scale", [1e-2, 1e4])
+    def test_steps_end_where_values_move_little(self, scale):
+        # Relative to the largest value, which is below 1 for the first scale and above for the
+        # second.
+        problem, loss = LabelProblem(0, scale=scale), Logistic()
+        arguments = [problem.G, problem.y, problem.v, loss]
+        start = evaluate(*arguments, np.zeros(21), 0.0)
+        moved, largest = damped_step(*arguments, start, False)
+        values = np.abs(moved.values).max()
+        assert (values > 2.0) == (scale > 1.0)
+        delta, _ = newton_direction(problem.G, start, False)
+        assert largest == pytest.approx(np.abs(problem.G @ delta).max())
+        for share in (0.999, 1.001):
+            tol = share * largest / max(1.0, values)
+            options = {"fit_intercept": False, "tol": tol, "max_iter": 1}
+            assert minimize_newton(*arguments, start, **options).converged == (share > 1)
 
     def test_too_few_steps_are_reported(self):
         problem = LabelProblem(0, scale=1e4)
@@ -714,6 +748,19 @@ class TestFolds:
         assert minimize_folds(systems, start, n_steps=1).converged
         assert minimize_folds(problem.systems(Square(), True), start).converged
 
+    @pytest.mark.parametrize("gamma_A", [1e-6, 10.0])
+    def test_steps_end_where_values_move_little(self, gamma_A):
+        problem = FoldsProblem(gamma_A=gamma_A)
+        systems, start = problem.systems(Logistic(), False), problem.random_state(False, size=0.0)
+        moved = minimize_folds(systems, start, tol=0.0, max_iter=1).state
+        largest = np.abs(systems.newton_direction(start)[0].values).max()
+        values = np.abs(moved.values).max()
+        assert (values > 2.0) == (gamma_A < 1.0)
+        for share in (0.999, 1.001):
+            tol = share * largest / max(1.0, values)
+            solution = minimize_folds(systems, start, tol=tol, max_iter=1)
+            assert solution.converged == (share > 1)
+
     def test_stops_at_the_optimum(self):
         problem = FoldsProblem()
         systems, start = problem.systems(Logistic(), False), problem.random_state(False)
@@ -739,7 +786,8 @@ class TestHessians:
     def test_bordered_system_that_leaves_the_intercept_open(self):
         # Without curvature, or where labels follow the intercept to the last digit.
         for F, one in [(np.zeros(3), np.zeros(3)), (np.ones(3), np.ones(3))]:
-            assert not solve_bordered(np.ones((3, 2)), one, F, np.ones(2)).any()
+            found = solve_bordered(np.ones((3, 2)), one, F, np.ones(2))
+            np.testing.assert_array_equal(found, [0.0, 0.0])
 
     @every_basis
     @both_laplacians
@@ -789,23 +837,25 @@ class TestHessians:
         assert_allclose(problem.basis.values(coef), expected, atol=tol)
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "losses",
-        "basis",
-        "criteria.common",
-        "solvers.correction",
-        "solvers.hessian",
-        "solvers.labels",
-        "solvers.line_search",
-        "solvers.points",
-    ],
-)
-def test_what_was_computed_cannot_be_changed(module):
+def test_the_warning_names_the_line_that_called_fit():
+    problem, y = FoldsProblem(), np.full(60, -1)
+    y[problem.labelled] = problem.y > 0
+    with pytest.warns(ConvergenceWarning, match="stopped after 1 steps") as caught:
+        LapSVC(max_iter=1, ambient_penalty=1e-6).fit(problem.X, y)
+    assert caught[0].filename == __file__
+
+
+SHARED = ["losses", "basis", "criteria.common"]
+SHARED += [
+    f"solvers.{name}" for name in ("correction", "hessian", "labels", "line_search", "points")
+]
+
+
+def test_what_was_computed_cannot_be_changed():
     # Folds and threads share it, and properties are cached.
-    module = importlib.import_module(f"onefit.{module}")
-    own = [c for c in vars(module).values() if getattr(c, "__module__", None) == module.__name__]
-    classes = [c for c in own if isinstance(c, type) and is_dataclass(c)]
-    assert classes
-    assert all(cls.__dataclass_params__.frozen for cls in classes)
+    for name in (f"onefit.{name}" for name in SHARED):
+        parts = vars(importlib.import_module(name)).values()
+        own = [part for part in parts if getattr(part, "__module__", None) == name]
+        classes = [part for part in own if isinstance(part, type) and is_dataclass(part)]
+        assert classes
+        assert all(cls.__dataclass_params__.frozen for cls in classes)
