@@ -8,7 +8,7 @@ from sklearn.datasets import load_breast_cancer
 
 import reference
 from onefit import LapLogisticRegression, LapRLSClassifier, LapRLSRegressor, LapSVC
-from onefit.basis import KernelBasis, plane_basis
+from onefit.basis import KernelBasis, _is_almost_constant, plane_basis
 from onefit.factors import (
     factor_kernel,
     factor_nystrom,
@@ -206,6 +206,55 @@ class TestDeformation:
         grams = [make(kind, kernel, laplacian)[0].deform(ratio).labelled_gram for kind in BASES]
         assert_allclose(grams[0], grams[1], atol=1e-9)
         assert_allclose(grams[0], grams[2], atol=1e-9)
+
+    @pytest.mark.parametrize("rank", [1, 2, 3])
+    def test_few_features(self, rng, rank):
+        A, L, labelled = rng.normal(size=(N, rank)), LAPLACIANS["D-W"], np.array([3, 20])
+        K, u = A @ A.T, rng.normal(size=(N, 2))
+        expected = deformed_kernel(K, L, 0.1)
+        for make_basis in BASES.values():
+            basis = make_basis(K, sp.csr_array(L), labelled)
+            deformed = basis.deform(0.1)
+            gram, block = deformed.labelled_gram, expected[np.ix_(labelled, labelled)]
+            assert_allclose(gram, block, atol=1e-10)
+            columns = basis.values(deformed.expand(np.eye(2)))
+            assert_allclose(columns, expected[:, labelled], atol=1e-10)
+            solved = basis.values(deformed.solve(basis.representer(u)))
+            assert_allclose(solved, expected @ u, atol=1e-9)
+
+
+class TestAlmostConstant:
+    """A kernel whose constant part is taken out before the Laplacian multiplies it."""
+
+    parts = np.array([0, 0, 1, 1, 2])
+
+    def kernel(self, *within):
+        K = 3.0 * np.eye(5)
+        for (i, j), value in zip([(0, 1), (2, 3)], within, strict=True):
+            K[i, j] = K[j, i] = value
+        return K
+
+    @pytest.mark.parametrize("within", [(1.5, 1.4), (1.4, 1.6), (1.6, 1.4), (1.6, 1.6)])
+    def test_on_some_part_of_several_rows(self, within):
+        found = _is_almost_constant(self.kernel(*within), self.parts, np.bincount(self.parts))
+        assert found == (max(within) > 1.5)
+
+    def test_its_product_with_the_laplacian(self, rng):
+        # Two parts: on each of them the product sums to zero, to rounding of what is not constant.
+        first = np.arange(N) < N // 2
+        L = reference.laplacian(W * (first[:, None] == first))
+        basis = KernelBasis(KERNELS["narrow"] + 1e6, sp.csr_array(L), np.array([3]))
+        order = rng.permutation(N)
+        product = basis._laplacian_times_kernel(order, 0.3)
+        assert_allclose(product, 0.3 * (L @ KERNELS["narrow"])[order], atol=1e-8)
+        for part in (first, ~first):
+            assert np.abs(product[part[order]].sum(axis=0)).max() < 1e-13
+
+    def test_is_kept_where_the_laplacian_sees_constants(self, rng):
+        L, K, order = LAPLACIANS["normalized"], KERNELS["narrow"] + 1e3, rng.permutation(N)
+        basis = KernelBasis(K, sp.csr_array(L), np.array([3]))
+        product = basis._laplacian_times_kernel(order, 0.3)
+        assert_allclose(product, 0.3 * (L @ K)[order], atol=1e-10)
 
 
 class TestPlaneBasis:

@@ -1,6 +1,8 @@
 """Criteria against brute force: refitting, dense minimisation, finite differences, limits."""
 
+import inspect
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from fold_reference import (
     SQUARE,
     SQUARED_HINGE,
     Data,
+    Solution,
     deal,
     gaussian_kernel,
     huberized_hinge,
@@ -756,6 +759,13 @@ class TestNystromHessian:
         assert errors[0] > 1e-2
         assert errors[-1] < 1e-8
 
+    @pytest.mark.parametrize("c", [1, N])
+    def test_least_and_largest_number_of_columns(self, c):
+        model = make_model("square")
+        X, y, codes = make_data(model)
+        found = self.found(model, X, y, deal(codes, 3), hessian_components=c)
+        assert np.isfinite(np.concatenate(found.fold_predictions)).all()
+
     @pytest.mark.parametrize("c", [0, -3, N + 1, 2.5])
     def test_number_of_columns(self, c):
         model = make_model("square")
@@ -993,3 +1003,50 @@ class TestBound:
 
         assert np.all(bound >= product(2 * P) * (1 - 1e-6))
         assert np.all(bound <= product(2 * objective.ambient * np.eye(len(w))) * (1 + 1e-6))
+
+    @pytest.mark.parametrize("criterion", ["newton", "bif"])
+    @both_holdouts
+    def test_formula_with_an_intercept(self, criterion, holdout):
+        # In the metric of (8), 2 P or 2 gA I, at the best intercept for the same kernel part; its
+        # own error is that of a kept label at most, and the distance to it comes on top.
+        model = make_model("logistic", fit_intercept=True)
+        X, y, codes = make_data(model)
+        data = dense("logistic", model, X, y)
+        pairs = deal(codes, 3)
+        options = {"cv": pairs, "criterion": criterion, "holdout": holdout, "error_bounds": True}
+        bounds = cross_val_decisions(model, X, y, **options).error_bounds
+        for train, test in pairs:
+            objective = replace(data.without(train, holdout), intercept=False)
+            found = approximation(data, train, test, criterion, holdout)
+            best = np.mean(optimal_intercepts(objective, found.kernel_values))
+            B = objective.features()
+            P = objective.penalty(B)
+            w = np.linalg.lstsq(B, found.kernel_values, rcond=None)[0]
+            slope = objective.loss.slope(objective.y, found.kernel_values + best)
+            g = B.T @ (objective.v * slope) + 2 * P @ w
+            R = 2 * P if holdout == "labels" else 2 * objective.ambient * np.eye(len(w))
+            length = np.sqrt(np.einsum("ij,ji->i", B, np.linalg.solve(R, B.T)))
+            kernel_part = length * np.sqrt(g @ np.linalg.solve(R, g))
+            expected = kernel_part + kernel_part[objective.v > 0].max() + abs(best - found.b)
+            rows = test if holdout == "points" else test[codes[test] >= 0]
+            assert_allclose(bounds[rows], expected[rows], rtol=1e-4)
+
+
+def approximation(data, train, test, criterion, holdout):
+    """Kernel part and intercept that a criterion finds for a fold of three, on all rows."""
+    full = minimize(data.full())
+    if criterion == "newton":
+        return newton_step(data.without(train, holdout), full)
+    step, path = 2e-4, "labels" if holdout == "labels" else "linear"
+    at = {k: minimize(data.mixed(test, k * step, path)) for k in (-2, -1, 1, 2)}
+
+    def moved(part):
+        a, b, c, d = (getattr(at[k], part) for k in (-2, -1, 1, 2))
+        return getattr(full, part) + (8 * (c - b) - (d - a)) / (12 * step) / (1 - 3)
+
+    return Solution(moved("kernel_values"), moved("b"))
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_bounds_have_to_be_asked_for(criterion):
+    assert inspect.signature(CRITERIA[criterion]).parameters["bounds"].default is False

@@ -507,6 +507,12 @@ class TestCounts:
         found = cross_val_decisions(model, X, y, cv=5, criterion="bif", holdout="points")
         assert found.n_solves == 5 + 1
 
+    def test_square_loss_solves_once_for_each_fold_and_weight_of_a_label(self):
+        # Labels that are kept share one weight: folds of equal size share the factorisation.
+        X, y, _ = make_data()
+        found = cross_val_decisions(ESTIMATORS["square"], X, y, cv=5)
+        assert found.n_solves == 5 + len({len(rows) for rows in found.fold_rows})
+
     def test_newton_solves_once_for_each_step(self):
         X, y, _ = make_data()
         for n_steps in (1, 3):

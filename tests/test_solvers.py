@@ -1,6 +1,7 @@
 """Solvers against dense systems, root finding, and the reference's minimiser."""
 
-from dataclasses import replace
+import importlib
+from dataclasses import is_dataclass, replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import brentq
 from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.exceptions import ConvergenceWarning
 
 import reference
 from onefit import LapSVC
@@ -17,16 +19,19 @@ from onefit.basis import KernelBasis, plane_basis
 from onefit.factors import factor_kernel
 from onefit.graphs import Graph
 from onefit.losses import HuberizedHinge, Logistic, Square, SquaredHinge
-from onefit.solvers import points
+from onefit.solvers import line_search, points
 from onefit.solvers.correction import label_correction, label_response
-from onefit.solvers.hessian import FullHessian, nystrom_hessian
+from onefit.solvers.hessian import FullHessian, nystrom_hessian, solve_bordered
+from onefit.solvers.intercept import optimal_intercept
 from onefit.solvers.labels import (
+    damped_step,
     evaluate,
     minimize_newton,
     newton_direction,
     settle_intercept,
     solve_labels,
     solve_square,
+    square_weights,
 )
 from onefit.solvers.line_search import (
     RestrictedObjective,
@@ -138,6 +143,12 @@ class TestNewtonDirection:
         assert moved.intercept == pytest.approx(expected)
         assert_allclose(moved.beta, 0.0)
 
+    def test_intercept_with_curvature_is_left_to_newton(self):
+        problem = LabelProblem(0)
+        state = problem.state(Logistic(), True)
+        moved = settle_intercept(problem.G, problem.y, problem.v, Logistic(), state)
+        assert moved.intercept == problem.b
+
     def test_intercept_of_an_interval_is_its_middle(self):
         # f = 0 and balanced classes: every b with |b| < 1 - h has no slope.
         y = np.where(np.arange(8) < 4, 1.0, -1.0)
@@ -152,6 +163,36 @@ class TestNewtonDirection:
         delta, delta_b = newton_direction(np.eye(8), state, True)
         assert_allclose(delta, y / 16)
         assert delta_b == 0.0
+
+
+class TestOptimalIntercept:
+    v = np.array([0.2, 0.5, 0.3])
+
+    @pytest.mark.parametrize("far", [0.0, 1e-9, -3.0, 1e7])
+    @pytest.mark.parametrize("near", [0.0, 2.0])
+    def test_square_loss_has_the_mean_of_the_residuals(self, near, far):
+        y, f = np.array([1.0, 4.0, -2.0]), np.array([0.5, 0.0, 1.0])
+        b = optimal_intercept(Square(), y, self.v, f - far, near)
+        assert b == pytest.approx(self.v @ (y - f) + far, rel=1e-12)
+
+    @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+    def test_an_interval_has_its_middle_whatever_the_weights(self, scale):
+        # Opposite labels at 0.2 and 0: the hinge is flat for -0.9 < b < 0.7 (h = 0.1), but for
+        # rounding, 0.1 + 0.2 - 0.3.
+        y, f = np.array([1.0, 1.0, -1.0]), np.array([0.2, 0.2, 0.0])
+        v = scale * np.array([0.1, 0.2, 0.3])
+        for near in (-5.0, -0.1, 0.3, 5.0):
+            b = optimal_intercept(HuberizedHinge(0.1), y, v, f, near)
+            assert b == pytest.approx(-0.1, abs=1e-9)
+
+    @pytest.mark.parametrize("loss", [HuberizedHinge(0.1), SquaredHinge(), Logistic()])
+    def test_no_finite_optimum(self, loss):
+        for y in (np.ones(3), -np.ones(3)):
+            assert optimal_intercept(loss, y, self.v, np.zeros(3), 0.7) == 0.7
+
+    def test_an_optimum_stays(self):
+        y = np.array([1.0, 4.0, -2.0])
+        assert optimal_intercept(Square(), y, self.v, y - 0.5, 0.5) == pytest.approx(0.5, abs=1e-11)
 
 
 class TestSolveSquare:
@@ -171,6 +212,10 @@ class TestSolveSquare:
         assert_allclose(fit.intercept, w[-1] if intercept else [0.0, 0.0], atol=1e-10)
         assert_allclose(problem.B.T @ fit.beta, w[:24], atol=1e-10)
         assert fit.converged
+        assert fit.n_steps == 2  # one for each output
+        beta, b = square_weights(problem.G, Y, problem.v, intercept)
+        np.testing.assert_array_equal(beta, fit.beta)
+        np.testing.assert_array_equal(b, fit.intercept)
 
     @with_and_without_intercept
     def test_rows_without_weight_have_no_label(self, intercept):
@@ -182,6 +227,14 @@ class TestSolveSquare:
         assert not fit.beta[:6].any()
         assert_allclose(fit.beta[6:], few.beta, atol=1e-12)
         assert_allclose(fit.values, problem.G[:, 6:] @ few.beta + few.intercept, atol=1e-12)
+
+    @pytest.mark.parametrize("solve", [solve_square, solve_labels])
+    def test_no_intercept_unless_asked_for(self, solve):
+        problem = LabelProblem(0)
+        arguments = [problem.G, problem.y[:, None], problem.v]
+        arguments += [Logistic()] if solve is solve_labels else []
+        assert solve(*arguments).intercept == [0.0]
+        assert solve(*arguments, fit_intercept=True).intercept != [0.0]
 
 
 class TestSolveLabels:
@@ -239,6 +292,48 @@ class TestSolveLabels:
         state = problem.state(Logistic(), False)
         rho = problem.v * reference.Logistic().first(problem.y, problem.f) + 2 * state.beta
         assert state.gradient_norm(problem.G) == pytest.approx(np.linalg.norm(problem.B.T @ rho))
+
+    def test_intercept_where_no_label_has_curvature(self):
+        problem, loss = LabelProblem(0, scale=1e-2), HuberizedHinge()
+        arguments = [problem.G, problem.y[:, None], problem.v, loss]
+        assert solve_labels(*arguments).intercept == [0.0]
+        (state,) = solve_labels(*arguments, fit_intercept=True).states
+        f = state.values - state.intercept
+        best = optimal_intercept(loss, problem.y, problem.v, f, 0.0)
+        assert state.intercept == pytest.approx(best, abs=1e-9)
+
+    def test_gradient_norm_of_a_gram_matrix_that_rounding_made_indefinite(self):
+        state = evaluate(-1e-18 * np.eye(2), np.ones(2), np.ones(2), Logistic(), np.ones(2), 0.0)
+        assert state.gradient_norm(-1e-18 * np.eye(2)) == 0.0
+
+    @pytest.mark.parametrize("name", [name for name in LOSSES if name != "square"])
+    @with_and_without_intercept
+    def test_at_the_optimum_one_step_is_enough(self, name, intercept):
+        problem, (loss, _) = LabelProblem(0), LOSSES[name]
+        Y = np.column_stack([problem.y, -problem.y])
+        fit = solve_labels(problem.G, Y, problem.v, loss, fit_intercept=intercept)
+        assert fit.n_steps < 30
+        again = solve_labels(problem.G, Y, problem.v, loss, fit_intercept=intercept, start=fit)
+        assert again.n_steps == 2
+        assert again.converged
+        assert_allclose(again.values, fit.values, atol=1e-7)
+
+    @pytest.mark.parametrize("scale", [1e-2, 1e4])
+    def test_steps_end_where_values_move_little(self, scale):
+        # Relative to the largest value, which is below 1 for the first scale and above for the
+        # second.
+        problem, loss = LabelProblem(0, scale=scale), Logistic()
+        arguments = [problem.G, problem.y, problem.v, loss]
+        start = evaluate(*arguments, np.zeros(21), 0.0)
+        moved, largest = damped_step(*arguments, start, False)
+        values = np.abs(moved.values).max()
+        assert (values > 2.0) == (scale > 1.0)
+        delta, _ = newton_direction(problem.G, start, False)
+        assert largest == pytest.approx(np.abs(problem.G @ delta).max())
+        for share in (0.999, 1.001):
+            tol = share * largest / max(1.0, values)
+            options = {"fit_intercept": False, "tol": tol, "max_iter": 1}
+            assert minimize_newton(*arguments, start, **options).converged == (share > 1)
 
     def test_too_few_steps_are_reported(self):
         problem = LabelProblem(0, scale=1e4)
@@ -365,6 +460,50 @@ class TestLineSearch:
             assert restricted(t * (1 + 1e-7))[0] >= 1e-9 * first
         assert minimize_restricted(replace(restricted, linear=-at_zero + 1.0)) == 0.0
 
+    @pytest.mark.parametrize("name", ["huberized_hinge", "wide_hinge", "squared_hinge"])
+    def test_full_step_is_taken_where_a_thousandth_of_the_slope_is_left(self, name, monkeypatch):
+        # Scaled so that the minimum is at 1; a linear term more is a slope more there. All this is
+        # a matter of sorting: the general method is not needed.
+        monkeypatch.setattr(line_search, "minimize_along_line", None)
+        rng = np.random.default_rng(0)
+        y, v = rng.choice([-1.0, 1.0], 30), rng.uniform(size=30)
+        for _ in range(40):
+            f, d = rng.normal(size=(2, 30)) * 10.0 ** rng.uniform(-1, 1)
+            at_zero = (v * LOSSES[name][0].derivative(y, f)) @ d
+            linear, q = -at_zero - 10.0 ** rng.uniform(-1, 2), 10.0 ** rng.uniform(-2, 1)
+            restricted = RestrictedObjective(LOSSES[name][0], y, v, f, d, linear, q)
+            t = minimize_restricted(restricted)
+            scaled = replace(restricted, change=t * d, linear=t * linear, quadratic=t**2 * q)
+            first = -scaled(0.0)[0]
+            for share in (-1.1e-3, -0.9e-3, 0.0, 0.9e-3, 1.1e-3):
+                shifted = replace(scaled, linear=t * linear + share * first)
+                is_full = minimize_restricted(shifted) == 1.0
+                assert is_full == (abs(shifted(1.0)[0]) <= -1e-3 * shifted(0.0)[0])
+
+    def test_a_thousandth_of_the_slope_is_accepted(self):
+        assert minimize_along_line(lambda t: (1001.0 * t - 1000.0, 1001.0)) == 1.0
+        assert minimize_along_line(lambda t: (1001.1 * t - 1000.0, 1001.1)) != 1.0
+
+    def test_a_value_that_begins_at_the_edge_of_the_band(self):
+        # (1 - m)^2 with m = 1 - t, and -t + t^2 / 4: the slope is 2.5 t - 1.
+        one = np.ones(1)
+        edge = RestrictedObjective(SquaredHinge(), one, one, one, -one, -1.0, 0.5)
+        assert minimize_restricted(edge) == pytest.approx(0.4)
+
+    @pytest.mark.parametrize("minimum", [1e-3, 0.3, 3.1, 12345.6])
+    def test_few_evaluations(self, minimum):
+        # One for each doubling, and a handful of Newton's method for a cubic slope.
+        seen = []
+
+        def slope_and_curvature(t):
+            seen.append(t)
+            x = t / minimum
+            return x**3 + x - 2.0, (3 * x**2 + 1) / minimum
+
+        t = minimize_along_line(slope_and_curvature)
+        assert t == pytest.approx(minimum, rel=1e-8)
+        assert len(seen) <= 40
+
 
 class FoldsProblem:
     """A problem on 60 rows, 24 of them labelled, and three folds of points."""
@@ -484,6 +623,56 @@ class TestFolds:
         monkeypatch.setattr(points, "_CG_MAX_ITER", limit)
         self.test_direction_against_the_dense_system("logistic", True, False, kind)
 
+    @pytest.mark.parametrize("limit", [0, 2])
+    @with_and_without_intercept
+    def test_systems_are_counted(self, monkeypatch, limit, intercept):
+        # So few steps for each of the three columns are not enough: each is solved densely too.
+        monkeypatch.setattr(points, "_CG_MAX_ITER", limit)
+        problem = FoldsProblem()
+        systems, start = problem.systems(Square(), intercept), problem.random_state(intercept)
+        _, n_solves = systems.newton_direction(start)
+        assert n_solves == (1 + intercept) * 3 * (limit + 1)
+        assert minimize_folds(systems, start).n_solves == n_solves
+
+    @every_loss
+    @every_basis
+    def test_folds_seldom_stall(self, monkeypatch, name, kind):
+        # The full problem is near to its folds: few steps, and no dense system.
+        monkeypatch.setattr(points._FoldHessians, "_solve_densely", None)
+        problem = FoldsProblem(kind=kind)
+        systems = problem.systems(LOSSES[name][0], False)
+        _, n_solves = systems.newton_direction(problem.random_state(False))
+        assert 3 < n_solves <= 3 * 50
+
+    def test_a_column_without_gradient_stays(self, monkeypatch):
+        monkeypatch.setattr(points._FoldHessians, "_solve_densely", None)
+        problem = FoldsProblem()
+        hessians = points._FoldHessians(problem.systems(Square(), False), np.full((24, 3), 0.1))
+        right = np.random.default_rng(0).normal(size=(problem.n, 3)) * [0.0, 1.0, 1.0]
+        coef, values, _ = hessians.solve(right)
+        assert not coef[:, 0].any()
+        assert not values[:, 0].any()
+        assert_allclose(hessians.apply(coef, values), right, atol=1e-9)
+
+    @every_loss
+    def test_folds_that_keep_the_graph_need_one_step(self, name):
+        # Only labels differ, and the preconditioner has the fold's own; a second step for rounding.
+        problem = FoldsProblem()
+        systems, state = problem.systems(LOSSES[name][0], False), problem.random_state(False)
+        whole = {"laplacian": problem.graph.laplacian, "scale": problem.gamma_I / problem.n**2}
+        columns = [replace(column, **whole) for column in systems.columns]
+        _, n_solves = replace(systems, columns=columns).newton_direction(state)
+        assert n_solves <= 3 * 2
+
+    def test_an_intercept_that_has_curvature_is_not_settled(self):
+        # Labels of class 1 are at the margin 1; with the intercept's sign changed none would be.
+        problem = FoldsProblem()
+        systems = problem.systems(HuberizedHinge(), True)
+        values = np.zeros((problem.n, 3))
+        values[problem.labelled] = np.where(problem.y < 0, 0.5, 0.0)[:, None]
+        state = FoldsState(np.zeros_like(values), values, np.ones(3))
+        np.testing.assert_array_equal(systems.settle_intercepts(state).intercept, 1.0)
+
     @every_loss
     @with_and_without_intercept
     @both_laplacians
@@ -546,8 +735,70 @@ class TestFolds:
         np.testing.assert_array_equal(unmoved.state.values, start.values)
         assert unmoved.n_solves == 0
 
+    def test_intercepts_are_settled_before_a_step_and_at_the_end(self):
+        # As above, no label has curvature. A given number of steps ends with the last step.
+        problem, loss = FoldsProblem(gamma_A=10.0), HuberizedHinge(0.01)
+        systems, start = problem.systems(loss, True), problem.random_state(False, size=1e-3)
+        settled, optimum = systems.settle_intercepts(start), minimize_folds(systems, start).state
+        for state in (settled, optimum):
+            for j, column in enumerate(systems.columns):
+                f = state.kernel_values[problem.labelled, j]
+                best = optimal_intercept(loss, column.y, column.v, f, 0.0)
+                assert state.intercept[j] == pytest.approx(best, abs=1e-9)
+        step = systems.newton_direction(settled)[0]
+        stepped = minimize_folds(systems, start, n_steps=1).state
+        assert_allclose(stepped.intercept, settled.intercept + step.intercept, atol=1e-12)
+        assert_allclose(stepped.values, settled.values + step.values, atol=1e-12)
+
+    @pytest.mark.parametrize("max_iter", [1, 100])
+    def test_convergence_is_reported(self, max_iter):
+        problem = FoldsProblem()
+        systems, start = problem.systems(Logistic(), True), problem.random_state(True)
+        assert minimize_folds(systems, start, max_iter=max_iter).converged == (max_iter == 100)
+        assert minimize_folds(systems, start, n_steps=1).converged
+        assert minimize_folds(problem.systems(Square(), True), start).converged
+
+    @pytest.mark.parametrize("gamma_A", [1e-6, 10.0])
+    def test_steps_end_where_values_move_little(self, gamma_A):
+        problem = FoldsProblem(gamma_A=gamma_A)
+        systems, start = problem.systems(Logistic(), False), problem.random_state(False, size=0.0)
+        moved = minimize_folds(systems, start, tol=0.0, max_iter=1).state
+        largest = np.abs(systems.newton_direction(start)[0].values).max()
+        values = np.abs(moved.values).max()
+        assert (values > 2.0) == (gamma_A < 1.0)
+        for share in (0.999, 1.001):
+            tol = share * largest / max(1.0, values)
+            solution = minimize_folds(systems, start, tol=tol, max_iter=1)
+            assert solution.converged == (share > 1)
+
+    def test_stops_at_the_optimum(self):
+        problem = FoldsProblem()
+        systems, start = problem.systems(Logistic(), False), problem.random_state(False)
+        optimum = minimize_folds(systems, start)
+        again = minimize_folds(systems, optimum.state)
+        assert again.n_solves == systems.newton_direction(optimum.state)[1]
+        assert optimum.n_solves < 10 * again.n_solves
+        assert_allclose(again.state.values, optimum.state.values, atol=1e-8)
+
 
 class TestHessians:
+    def test_bordered_system_against_the_dense_one(self):
+        # (A + diag F) f + F b = r and F'(f + b) = s, eliminated by hand.
+        rng = np.random.default_rng(0)
+        root = rng.normal(size=(5, 5))
+        F, r, s = rng.uniform(0.5, 1.0, size=5), rng.normal(size=(5, 2)), rng.normal(size=2)
+        H = root @ root.T + np.eye(5) + np.diag(F)
+        system = np.block([[H, F[:, None]], [F[None], F.sum()[None, None]]])
+        expected = np.linalg.solve(system, np.vstack([r, s]))[-1]
+        found = solve_bordered(np.linalg.solve(H, r), np.linalg.solve(H, F), F, s)
+        assert_allclose(found, expected, atol=1e-12)
+
+    def test_bordered_system_that_leaves_the_intercept_open(self):
+        # Without curvature, or where labels follow the intercept to the last digit.
+        for F, one in [(np.zeros(3), np.zeros(3)), (np.ones(3), np.ones(3))]:
+            found = solve_bordered(np.ones((3, 2)), one, F, np.ones(2))
+            np.testing.assert_array_equal(found, [0.0, 0.0])
+
     @every_basis
     @both_laplacians
     @pytest.mark.parametrize("zeros", [0, 8, 24])
@@ -594,3 +845,27 @@ class TestHessians:
         coef, values = hessian.solve(problem.basis.representer(np.linalg.solve(K, right)))
         assert_allclose(values, expected, atol=tol)
         assert_allclose(problem.basis.values(coef), expected, atol=tol)
+
+
+def test_the_warning_names_the_line_that_called_fit():
+    problem, y = FoldsProblem(), np.full(60, -1)
+    y[problem.labelled] = problem.y > 0
+    with pytest.warns(ConvergenceWarning, match="stopped after 1 steps") as caught:
+        LapSVC(max_iter=1, ambient_penalty=1e-6).fit(problem.X, y)
+    assert caught[0].filename == __file__
+
+
+SHARED = ["losses", "basis", "criteria.common"]
+SHARED += [
+    f"solvers.{name}" for name in ("correction", "hessian", "labels", "line_search", "points")
+]
+
+
+def test_what_was_computed_cannot_be_changed():
+    # Folds and threads share it, and properties are cached.
+    for name in (f"onefit.{name}" for name in SHARED):
+        parts = vars(importlib.import_module(name)).values()
+        own = [part for part in parts if getattr(part, "__module__", None) == name]
+        classes = [part for part in own if isinstance(part, type) and is_dataclass(part)]
+        assert classes
+        assert all(cls.__dataclass_params__.frozen for cls in classes)
