@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
 from onefit import LapRLSClassifier, LapRLSRegressor, LapSVC, ManifoldSearchCV, cross_val_decisions
 from onefit import components as module
 from onefit.components import components_to_try, grow_components
 from onefit.datasets import make_noisy_manifold
 from onefit.memory import blocked_bytes
+from onefit.persistence import load_model, save_model
 
 N = 600
 X, TARGET = make_noisy_manifold(N, 5, random_state=0)
@@ -86,7 +88,7 @@ class TestEstimators:
         if auto.n_components_ < N:
             assert np.linalg.norm(held[1] - held[0]) <= 0.0101 * np.linalg.norm(held[1])
 
-    def test_growth_is_kept(self):
+    def test_growth_is_kept(self, tmp_path):
         model = LapRLSClassifier(n_components="auto", kernel_width=0.3, random_state=0)
         sizes, changes = zip(*model.fit(X, Y).growth_, strict=True)
         assert sizes == tuple(components_to_try(N, PLENTY)[1 : len(sizes) + 1])
@@ -97,6 +99,8 @@ class TestEstimators:
         for before, after, change in zip(held, held[1:], changes, strict=False):
             expected = np.linalg.norm(after - before) / np.linalg.norm(after)
             assert change == pytest.approx(expected, rel=1e-6)
+        save_model(Pipeline([("model", model)]), tmp_path / "m.skops", {"columns": {}})
+        assert load_model(tmp_path / "m.skops")[0]["model"].growth_ == model.growth_
         assert LapRLSClassifier(n_components=9).fit(X, Y).growth_ is None
 
     def test_a_small_limit_ends_the_growth(self):

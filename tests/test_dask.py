@@ -144,7 +144,7 @@ class TestFit:
             LapRLSRegressor(**PARAMS).fit(in_blocks()[:, 0], Y)
         with pytest.raises(ValueError, match="rows of X, length of y"):
             LapRLSRegressor(**PARAMS).fit(in_blocks(), Y[1:])
-        with pytest.raises(TypeError, match="X is a Delayed.* of dask; expected a dask array"):
+        with pytest.raises(TypeError, match=r"X is a Delayed.* of dask; expected a dask array"):
             LapRLSRegressor(**PARAMS).fit(dask.delayed(X), Y)
         with pytest.raises(ValueError, match="X is a Series of dask"):
             LapRLSRegressor(**PARAMS).fit(frame()["a"], Y)

@@ -163,7 +163,7 @@ def _by_index(X: FloatArray, k: int, methods: tuple[str, ...]) -> tuple[IntArray
     sample = evenly_spaced_rows(rows.shape[0], _RECALL_SAMPLE)
     farthest = _squared_to(rows, sample, others(brute, sample)).max(axis=1, keepdims=True)
     best = 0.0
-    for method in methods[:-1] if methods[-1] == "flat" else methods:
+    for method in (name for name in methods if name in _INDICES):
         most = (_MOST_EFFORT if len(methods) == 1 else _PATIENCE)[method]
         index, efforts = _INDICES[method](rows, most)
         for set_effort in efforts:

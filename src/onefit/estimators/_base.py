@@ -84,7 +84,8 @@ _PARAMETERS = """kernel : str or callable, default="gaussian"
         How neighbours are searched: by scikit-learn, or with faiss (``onefit[ann]``) exactly, by
         inverted lists or by a navigable graph (HNSW; with several threads not quite repeatable).
         "auto" is scikit-learn up to 50,000 rows, for up to 10 columns, for sparse rows and where
-        faiss is not installed; else inverted lists, or HNSW where these find too few neighbours.
+        faiss is not installed; else inverted lists, HNSW where these find too few neighbours, or
+        brute force where both do. A method that was asked for warns where it finds too few.
     n_anchors : int, default=500
         Anchors of an anchor graph.
     n_components : int, "auto" or None, default=None
@@ -273,10 +274,8 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         squared = shared_distances(kernel_settings, X)
         if self.manifold_penalty == 0:
             # The graph has no weight: too few rows for it are no reason to refuse the fit.
-            most = max(1, X.shape[0] - 1)
-            graph_settings = replace(
-                graph_settings, n_neighbors=min(graph_settings.n_neighbors, most)
-            )
+            few = min(graph_settings.n_neighbors, max(1, X.shape[0] - 1))
+            graph_settings = replace(graph_settings, n_neighbors=few)
         neighbors = graph_settings.find(X, graph_settings.n_neighbors, squared, self.random_state)
         graph, sigma_w = graph_settings.build(X, neighbors)
         self.neighbors_method_ = None if neighbors is None else neighbors.method

@@ -99,4 +99,4 @@ def _graph_plan(groups: Sequence[KernelGroup], n_rows: int) -> list[str]:
     ]
     if not needed:
         return []
-    return [f"Neighbours and graph take {gibibytes(max(needed))} for each job on top."]
+    return [f"Neighbours and graph take up to {gibibytes(max(needed))} on top."]
