@@ -1,20 +1,34 @@
 """How many landmarks are enough, and models that hold no more."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
 from onefit import LapRLSClassifier, LapRLSRegressor, LapSVC, ManifoldSearchCV, cross_val_decisions
 from onefit import components as module
-from onefit.components import grow_components
+from onefit.components import components_to_try, grow_components
 from onefit.datasets import make_noisy_manifold
+from onefit.memory import blocked_bytes
+from onefit.persistence import load_model, save_model
 
 N = 600
 X, TARGET = make_noisy_manifold(N, 5, random_state=0)
 TRUTH = (TARGET > 0).astype(int)
 Y = np.where(np.arange(N) < 60, TRUTH, -1)
+
+
+#: Bytes.
+PLENTY = 1e12
+
+
+def restless(c):
+    """Decisions of one candidate that double with the landmarks."""
+    return np.zeros(1), np.array([[float(c)]])
 
 
 class TestGrowth:
@@ -26,21 +40,36 @@ class TestGrowth:
             # The first candidate has the smaller loss and changes by 1/c; the other never settles.
             return np.array([0.1, 0.2]), np.array([[1.0 + 1.0 / c], [float(c)]])
 
-        growth = grow_components(decisions_of, 10**6)
+        growth = grow_components(decisions_of, 10**6, PLENTY)
         assert seen == [128, 256]
         assert growth.n_components == 256
         assert growth.steps == ((256, pytest.approx((1 / 128 - 1 / 256) / (1 + 1 / 256))),)
         assert "256" in str(growth)
 
     def test_ends_with_all_rows(self):
-        growth = grow_components(lambda c: (np.zeros(1), np.array([[float(c)]])), 300)
+        growth = grow_components(restless, 300, PLENTY)
         assert growth.n_components == 300
-        assert grow_components(lambda c: (np.zeros(1), np.ones((1, 1))), 50).n_components == 50
+        assert grow_components(restless, 50, PLENTY).n_components == 50
 
     def test_warns_where_it_gives_up(self):
-        with pytest.warns(UserWarning, match="still change by 50 %"):
-            growth = grow_components(lambda c: (np.zeros(1), np.array([[float(c)]])), 10**6)
+        with pytest.warns(UserWarning, match="still change by 50 %") as record:
+            growth = grow_components(restless, 10**6, PLENTY)
         assert growth.n_components == module._MOST
+        assert "memory_limit" not in str(record[0].message)
+
+    @pytest.mark.parametrize("limit, expected", [(6e7, 1024), (1e5, 45), (5e6, 256)])
+    def test_keeps_to_the_memory(self, limit, expected):
+        tried = []
+
+        def decisions_of(c):
+            tried.append(c)
+            assert blocked_bytes(16, c) <= limit
+            return restless(c)
+
+        with pytest.warns(UserWarning, match=re.escape(f"memory_limit={limit:.3g} bytes")):
+            growth = grow_components(decisions_of, 10**6, limit)
+        assert growth.n_components == tried[-1] == expected
+        assert components_to_try(10**6, limit) == tried
 
 
 class TestEstimators:
@@ -59,6 +88,31 @@ class TestEstimators:
         if auto.n_components_ < N:
             assert np.linalg.norm(held[1] - held[0]) <= 0.0101 * np.linalg.norm(held[1])
 
+    def test_growth_is_kept(self, tmp_path):
+        model = LapRLSClassifier(n_components="auto", kernel_width=0.3, random_state=0)
+        sizes, changes = zip(*model.fit(X, Y).growth_, strict=True)
+        assert sizes == tuple(components_to_try(N, PLENTY)[1 : len(sizes) + 1])
+        held = [
+            cross_val_decisions(clone(model).set_params(n_components=c), X, Y).predictions[Y >= 0]
+            for c in (128, *sizes)
+        ]
+        for before, after, change in zip(held, held[1:], changes, strict=False):
+            expected = np.linalg.norm(after - before) / np.linalg.norm(after)
+            assert change == pytest.approx(expected, rel=1e-6)
+        save_model(Pipeline([("model", model)]), tmp_path / "m.skops", {"columns": {}})
+        assert load_model(tmp_path / "m.skops")[0]["model"].growth_ == model.growth_
+        assert LapRLSClassifier(n_components=9).fit(X, Y).growth_ is None
+
+    def test_a_small_limit_ends_the_growth(self):
+        limit = 1.2 * blocked_bytes(16, 256)
+        model = LapRLSClassifier(n_components="auto", kernel_width=0.01, memory_limit=limit)
+        with pytest.warns(UserWarning, match="stopped at 256 landmarks, since memory_limit"):
+            assert model.fit(X, Y).n_components_ == 256
+        search = ManifoldSearchCV(model, {"manifold_penalty": [1.0]}, cv=3, refit=False)
+        with pytest.warns(UserWarning, match="stopped at 256 landmarks, since memory_limit"):
+            search.fit(X, Y)
+        assert search.cv_results_["n_components"].tolist() == [256]
+
     def test_one_label(self):
         y = np.full(N, np.nan)
         y[3] = 1.0
@@ -76,7 +130,12 @@ class TestSearch:
         grid = {"kernel_width": [0.1, 10.0], "manifold_penalty": [0.1, 10.0, 1e3]}
         model = LapRLSClassifier(n_components="auto", random_state=0)
         search = ManifoldSearchCV(model, grid, cv=5, verbose=1).fit(X, Y)
-        assert "n_components used:" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert "n_components used:" in said
+        assert f"At most {N} x {N} features are held" in said
+        assert "Neighbours and graph take" in said
+        assert said.count("n_components='auto' is") == 2
+        assert "kernel='gaussian', width 10: n_components='auto' is 256" in said
         used = search.cv_results_["n_components"]
         wide = np.array(search.cv_results_["param_kernel_width"] == 10.0)
         assert used[wide].max() <= used[~wide].min()

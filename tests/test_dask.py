@@ -26,6 +26,7 @@ from onefit.blocks import open_blocks
 pytest.importorskip("dask.dataframe", reason="dask is not installed: onefit[dask]")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 
+import dask  # noqa: E402
 import dask.array as da  # noqa: E402
 import dask.dataframe as dd  # noqa: E402
 import pandas as pd  # noqa: E402
@@ -143,6 +144,24 @@ class TestFit:
             LapRLSRegressor(**PARAMS).fit(in_blocks()[:, 0], Y)
         with pytest.raises(ValueError, match="rows of X, length of y"):
             LapRLSRegressor(**PARAMS).fit(in_blocks(), Y[1:])
+        with pytest.raises(TypeError, match=r"X is a Delayed.* of dask; expected a dask array"):
+            LapRLSRegressor(**PARAMS).fit(dask.delayed(X), Y)
+        with pytest.raises(ValueError, match="X is a Series of dask"):
+            LapRLSRegressor(**PARAMS).fit(frame()["a"], Y)
+
+    @pytest.mark.parametrize("dtype", ["string", "category", object])
+    def test_columns_that_are_no_numbers_are_refused_unread(self, dtype):
+        def unread(part):
+            pytest.fail("blocks were read")
+
+        meta = frame()._meta.assign(island=pd.Series([], dtype=dtype))
+        rows = frame().map_partitions(unread, meta=meta)
+        model = LapRLSRegressor(**PARAMS)
+        for fit in (model.fit, ManifoldSearchCV(model, GRID).fit):
+            with pytest.raises(ValueError, match=r"not so in 'island'.*OneHotEncoder"):
+                fit(rows, Y)
+        numbers = meta.drop(columns="island").astype({"a": "Int64", "b": bool, "c": "float32"})
+        assert open_blocks(dd.from_pandas(numbers, npartitions=1)).shape == (0, 4)
 
 
 class TestLazyPredictions:
@@ -204,6 +223,16 @@ class TestSearch:
         assert_allclose(again.cv_results_["mean_test_score"], first.cv_results_["mean_test_score"])
         with pytest.raises(ValueError, match="another search"):
             search(in_blocks(X + 1.0))
+
+    @pytest.mark.parametrize("c", [60, "auto"])
+    def test_says_what_workers_need(self, c, capsys):
+        model = LapRLSRegressor(**{**PARAMS, "n_components": c})
+        ManifoldSearchCV(model, {"manifold_penalty": [1.0]}, cv=3, verbose=1).fit(in_blocks(), Y)
+        said, most = capsys.readouterr().err, N if c == "auto" else c
+        assert f"{N} x {most} features would take" in said
+        assert said.startswith("At most") == (c == "auto")
+        assert f"in blocks of {min(N, 2**19 // most)} rows" in said
+        assert "for each task of a worker" in said
 
     def test_refusals(self):
         pipeline = make_pipeline(StandardScaler(), LapRLSRegressor(**PARAMS))

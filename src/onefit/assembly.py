@@ -32,7 +32,14 @@ from onefit.kernels import (
     squared_distances,
 )
 from onefit.landmarks import LANDMARK_RULES
-from onefit.memory import block_rows, blocked_bytes, default_limit, nystrom_bytes
+from onefit.memory import (
+    block_rows,
+    blocked_bytes,
+    default_limit,
+    fit_bytes,
+    gibibytes,
+    nystrom_bytes,
+)
 from onefit.neighbors import NEIGHBOR_METHODS, find_neighbors
 from onefit.validation import check_choice, check_integer, check_number
 
@@ -89,15 +96,40 @@ class KernelSettings:
         if self.memory_limit is not None:
             check_number("memory_limit", self.memory_limit)
 
+    @property
+    def limit(self) -> float:
+        """Bytes that the basis may take."""
+        return default_limit() if self.memory_limit is None else self.memory_limit
+
+    def check_rows(self, n_rows: int) -> None:
+        """Raise on what so many rows do not allow, before anything is computed."""
+        c = self.n_components
+        if c is None:
+            if fit_bytes(n_rows) > self.limit:
+                raise MemoryError(
+                    f"n_components=None, the exact solution, needs {gibibytes(fit_bytes(n_rows))} "
+                    f"for {n_rows} rows, more than the {gibibytes(self.limit)} allowed. Set "
+                    "n_components to a number of landmarks or 'auto', or raise memory_limit."
+                )
+        elif isinstance(c, str):
+            self.block(n_rows, 1)
+        elif c > n_rows:
+            raise ValueError(
+                f"n_components={c} is more than the {n_rows} rows; expected at most {n_rows}. "
+                "n_components=None is the exact basis."
+            )
+        else:
+            self.block(n_rows, c)
+
     def block(self, n_rows: int, n_components: int, *, held: bool = True) -> int | None:
         """Rows of a block where the features of a Nystrom basis do not fit into memory.
 
-        Not ``held``: also where they do.
+        Not ``held``: also where they do, because the rows are on workers.
         """
-        limit = default_limit() if self.memory_limit is None else self.memory_limit
+        limit = self.limit
         if held and nystrom_bytes(n_rows, n_components) <= limit:
             return None
-        block = block_rows(n_rows, n_components, limit)
+        block = block_rows(n_rows, n_components, limit, on_worker=not held)
         needed = blocked_bytes(block, n_components)
         if needed > limit:
             raise MemoryError(
@@ -281,11 +313,6 @@ def build_factor(
         raise TypeError(
             f"n_components={settings.n_components!r} must have become a number before the factor "
             "is built; expected an int. Use grow_components."
-        )
-    if settings.n_components > n:
-        raise ValueError(
-            f"n_components={settings.n_components} is more than the {n} rows; expected at most "
-            f"{n}. n_components=None is the exact basis."
         )
     rng = check_random_state(seed)
     landmarks = LANDMARK_RULES[settings.landmarks](kernel, X, settings.n_components, rng)

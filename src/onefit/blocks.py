@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 
 from onefit._typing import FloatArray, IntArray, Rows
-from onefit.validation import check_magnitude
+from onefit.validation import check_magnitude, check_no_disguise, check_number_columns
 
 __all__ = [
     "RowBlocks",
@@ -146,13 +146,22 @@ def open_blocks(X: Any, *, sizes: bool = True) -> Any:
     """
     if not is_dask(X):
         return X
-    is_frame = hasattr(X, "to_dask_array")
-    if not is_frame and getattr(X, "ndim", 0) != 2:
-        raise ValueError(
-            f"X is a {type(X).__name__} of dask of shape {getattr(X, 'shape', None)}; expected a "
-            "dask array of shape (N, n_features), or a dask data frame."
+    # A delayed object has any attribute one asks for, but not as a number.
+    if not isinstance(getattr(X, "ndim", None), int):
+        raise TypeError(
+            f"X is a {type(X).__name__} of dask; expected a dask array or a dask data frame. See "
+            "dask.array.from_delayed and dask.dataframe.from_delayed, or pass X.compute()."
         )
+    if X.ndim != 2:
+        raise ValueError(
+            f"X is a {type(X).__name__} of dask of shape {X.shape}; expected a dask array of shape "
+            "(N, n_features), or a dask data frame."
+        )
+    is_frame = hasattr(X, "to_dask_array")
     meta = X._meta if is_frame else np.empty((0, X.shape[1]), X.dtype)
+    # Before blocks are read, to count their rows.
+    check_no_disguise(meta)
+    check_number_columns(meta)
     if is_frame:
         X = X.to_dask_array(lengths=sizes or None)
     elif sizes and np.isnan(X.shape[0]):

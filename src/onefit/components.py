@@ -3,7 +3,9 @@ r"""How many landmarks are enough: c doubles until held-out decisions settle.
 With :math:`f^{(c)}` the held-out decisions (labels held out, exact) of the best candidate at c
 landmarks, c is doubled until
 
-.. math:: \lVert f^{(c)} - f^{(c/2)} \rVert \le 0.01\, \lVert f^{(c)} \rVert .
+.. math:: \lVert f^{(c)} - f^{(c/2)} \rVert \le 0.01\, \lVert f^{(c)} \rVert ,
+
+all rows are landmarks, or memory allows no more.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from onefit._typing import FloatArray
+from onefit.memory import most_components
 
-__all__ = ["Growth", "grow_components"]
+__all__ = ["Growth", "components_to_try", "grow_components"]
 
 #: Relative change of held-out decisions below which they have settled.
 SETTLED = 0.01
@@ -39,10 +42,19 @@ class Growth:
         )
 
 
+def components_to_try(n_rows: int, memory_limit: float) -> list[int]:
+    """Numbers of landmarks, each twice the one before, or all rows."""
+    most = min(_MOST, most_components(memory_limit))
+    sizes = [max(1, min(_FIRST, n_rows, most))]
+    while sizes[-1] < n_rows and min(2 * sizes[-1], n_rows) <= most:
+        sizes.append(min(2 * sizes[-1], n_rows))
+    return sizes
+
+
 def grow_components(
-    decisions_of: Callable[[int], tuple[FloatArray, FloatArray]], n_rows: int
+    decisions_of: Callable[[int], tuple[FloatArray, FloatArray]], n_rows: int, memory_limit: float
 ) -> Growth:
-    """Double the landmarks until held-out decisions settle, or all rows are landmarks.
+    """Double the landmarks until held-out decisions settle, or no more can be had.
 
     Parameters
     ----------
@@ -51,12 +63,14 @@ def grow_components(
         decisions, of shape (a, ...).
     n_rows : int
         N.
+    memory_limit : float
+        Bytes that the features may take.
     """
-    c = min(_FIRST, n_rows)
+    first, *larger = components_to_try(n_rows, memory_limit)
+    c = first
     steps: list[tuple[int, float]] = []
-    _, before = decisions_of(c)
-    while c < min(n_rows, _MOST):
-        c = min(2 * c, n_rows)
+    _, before = decisions_of(first)
+    for c in larger:
         losses, after = decisions_of(c)
         best = int(np.argmin(losses))
         change = np.linalg.norm(after[best] - before[best]) / np.linalg.norm(after[best])
@@ -64,12 +78,22 @@ def grow_components(
         if change <= SETTLED:
             return Growth(c, tuple(steps))
         before = after
+    growth = Growth(c, tuple(steps))
     if c < n_rows:
-        warnings.warn(
-            f"n_components='auto' stopped at {c} landmarks, where held-out decisions still change "
-            f"by {100 * steps[-1][1]:.2g} %; expected {100 * SETTLED:g} % or less. A wider kernel "
-            "needs fewer landmarks; a larger number can be set by n_components.",
-            UserWarning,
-            stacklevel=2,
-        )
-    return Growth(c, tuple(steps))
+        _warn_not_settled(growth, memory_limit)
+    return growth
+
+
+def _warn_not_settled(growth: Growth, memory_limit: float) -> None:
+    is_short = most_components(memory_limit) < min(2 * growth.n_components, _MOST)
+    limit = f"memory_limit={memory_limit:.3g} bytes (for each job)"
+    because = f", since {limit} does not allow twice as many," if is_short else ","
+    change = f"by {100 * growth.steps[-1][1]:.2g} %" if growth.steps else "by an unknown amount"
+    warnings.warn(
+        f"n_components='auto' stopped at {growth.n_components} landmarks{because} where held-out "
+        f"decisions still change {change}; expected {100 * SETTLED:g} % or less. A wider kernel "
+        "needs fewer landmarks; a larger number can be set by n_components"
+        f"{' with a higher memory_limit' if is_short else ''}.",
+        UserWarning,
+        stacklevel=3,
+    )

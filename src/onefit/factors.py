@@ -44,8 +44,6 @@ __all__ = [
 
 #: Numbers between this and its inverse have products that single precision can hold.
 _SAFE = 1e-12
-#: Entries of a block of features on a worker: 4 MiB of doubles, since workers may be small.
-_WORKER_ENTRIES = 2**19
 
 
 def nonempty_rows(S: Sparse) -> IntArray:
@@ -398,7 +396,6 @@ def factor_nystrom_in_blocks(
     carriers = landmarks if kernel.name == "precomputed" else X[landmarks]
     features = FeatureMap(kernel, carriers, lower)
     if isinstance(X, RowBlocks):
-        block = min(block, max(1, _WORKER_ENTRIES // landmarks.size))
         return DistributedFactor(features, X, landmarks, block)
     return BlockFactor(features, X, landmarks, block, single)
 

@@ -3,11 +3,13 @@
 What is chosen by ``method="auto"`` follows measurements (``benchmarks/scale.py``): trees and brute
 force of scikit-learn win up to some fifty thousand rows, and trees also win beyond in few
 dimensions. The index methods are made as thorough as it takes to find nearly all neighbours of a
-sample of rows, whose true neighbours are computed.
+sample of rows, whose true neighbours are computed; where that would take too long, "auto" ends with
+brute force.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -37,8 +39,12 @@ _MANY_COLUMNS = 10
 #: Share of the true neighbours of a sample of so many rows that an index must find.
 _RECALL = 0.97
 _RECALL_SAMPLE = 256
-#: Cells looked into, beyond which "auto" gives inverted lists up for a navigable graph.
-_PATIENCE = 16
+#: Neighbours that are farther by no more than this are as good: ties, up to single precision.
+_TIE = 1e-5
+#: Cells looked into, or candidates considered, at most: of a method that was asked for, and in
+#: "auto", which has another one to try.
+_MOST_EFFORT = {"ivf": 256, "hnsw": 1024}
+_PATIENCE = {"ivf": 16, "hnsw": 1024}
 #: Rows asked for at a time.
 _QUERIES = 2**16
 #: Links of a row in the HNSW index, and candidates considered while it is built.
@@ -79,7 +85,8 @@ def find_neighbors(
         Squared distances, where they are at hand already. Restored after use.
     method : {"auto", "sklearn", "flat", "ivf", "hnsw"}, default="auto"
         How to search where there are no distances: scikit-learn (exact), or faiss: by brute force
-        (exact up to single precision), inverted lists, or a navigable graph.
+        (exact up to single precision), inverted lists, or a navigable graph. A warning says when
+        one of the last two finds less than 97 % of the neighbours of a sample.
     """
     n = X.shape[0]
     if k >= n:
@@ -110,7 +117,7 @@ def _resolve(method: str, X: Rows) -> tuple[str, ...]:
     if method == "auto":
         is_large = X.shape[0] > _MANY_ROWS and X.shape[1] > _MANY_COLUMNS
         has_index = is_large and not sp.issparse(X) and find_spec("faiss") is not None
-        return ("ivf", "hnsw") if has_index else ("sklearn",)
+        return ("ivf", "hnsw", "flat") if has_index else ("sklearn",)
     if method != "sklearn" and sp.issparse(X):
         raise TypeError(
             f"neighbors={method!r} with a sparse X; faiss takes dense rows only. Use "
@@ -150,24 +157,50 @@ def _by_index(X: FloatArray, k: int, methods: tuple[str, ...]) -> tuple[IntArray
     everything = np.arange(rows.shape[0])
     brute = faiss.IndexFlatL2(rows.shape[1])
     brute.add(rows)
+    others = partial(_others, brute=brute, rows=rows, k=k)
     if methods == ("flat",):
-        return _others(brute, rows, everything, k), "flat"
+        return others(brute, everything), "flat"
     sample = evenly_spaced_rows(rows.shape[0], _RECALL_SAMPLE)
-    wanted = _others(brute, rows, sample, k)
-    for method in methods:
-        index, efforts = _INDICES[method](rows)
+    farthest = _squared_to(rows, sample, others(brute, sample)).max(axis=1, keepdims=True)
+    best = 0.0
+    for method in (name for name in methods if name in _INDICES):
+        most = (_MOST_EFFORT if len(methods) == 1 else _PATIENCE)[method]
+        index, efforts = _INDICES[method](rows, most)
         for set_effort in efforts:
             set_effort()
-            found = _others(index, rows, sample, k)
-            hits = sum(np.isin(a, b).sum() for a, b in zip(found, wanted, strict=True))
-            if hits >= _RECALL * wanted.size:
-                return _others(index, rows, everything, k), method
-            if method != methods[-1] and index.nprobe >= _PATIENCE:
-                break  # the next method will be faster
-    return _others(index, rows, everything, k), method
+            # By distance: where several rows are equally far, any of them is a neighbour.
+            found = _squared_to(rows, sample, others(index, sample))
+            recall = float(np.mean(found <= (1.0 + _TIE) * farthest))
+            if recall >= _RECALL:
+                return others(index, everything), method
+            best = max(best, recall)
+    _warn_of_recall(best, methods)
+    return others(brute if methods[-1] == "flat" else index, everything), methods[-1]
 
 
-def _inverted_lists(rows: FloatRows) -> tuple[Any, Iterator[Callable[[], None]]]:
+def _squared_to(rows: FloatRows, asked: IntArray, found: IntArray) -> FloatRows:
+    """Squared distances to what was found, from differences: 0 between equal rows."""
+    return np.square(rows[asked, None] - rows[found]).sum(axis=2)
+
+
+def _warn_of_recall(recall: float, methods: tuple[str, ...]) -> None:
+    found = f"found {100 * recall:.3g} % of the neighbours of a sample"
+    expected = f"expected {100 * _RECALL:g} % or more"
+    if len(methods) == 1:
+        message = (
+            f"neighbors={methods[0]!r} {found}; {expected}. Edges of the graph are missing: use "
+            "neighbors='auto', 'flat' or 'sklearn', or graph='anchor'."
+        )
+    else:
+        message = (
+            f"neighbors='auto': the indices {found} at best; {expected}. All rows are compared "
+            "with each other instead, which takes long where they are many; graph='anchor' needs "
+            "no neighbours."
+        )
+    warnings.warn(message, UserWarning, stacklevel=4)
+
+
+def _inverted_lists(rows: FloatRows, most: int) -> tuple[Any, Iterator[Callable[[], None]]]:
     """An index by cells around centres, and settings that look into more and more of them."""
     import faiss
 
@@ -177,21 +210,20 @@ def _inverted_lists(rows: FloatRows) -> tuple[Any, Iterator[Callable[[], None]]]
     index.cp.min_points_per_centroid = 1  # or it warns about few rows
     index.train(rows)
     index.add(rows)
-    return index, (partial(setattr, index, "nprobe", p) for p in _doubling(4, lists))
+    return index, (partial(setattr, index, "nprobe", p) for p in _doubling(4, min(most, lists)))
 
 
-def _navigable_graph(rows: FloatRows) -> tuple[Any, Iterator[Callable[[], None]]]:
+def _navigable_graph(rows: FloatRows, most: int) -> tuple[Any, Iterator[Callable[[], None]]]:
     """An HNSW index, and settings that consider more and more candidates."""
     import faiss
 
-    n, d = rows.shape
-    index = faiss.IndexHNSWFlat(d, _HNSW_LINKS)
+    index = faiss.IndexHNSWFlat(rows.shape[1], _HNSW_LINKS)
     index.hnsw.efConstruction = _HNSW_WIDTH
     index.add(rows)
-    return index, (partial(setattr, index.hnsw, "efSearch", p) for p in _doubling(32, n))
+    return index, (partial(setattr, index.hnsw, "efSearch", p) for p in _doubling(32, most))
 
 
-_INDICES: dict[str, Callable[[FloatRows], tuple[Any, Iterator[Callable[[], None]]]]] = {
+_INDICES: dict[str, Callable[[FloatRows, int], tuple[Any, Iterator[Callable[[], None]]]]] = {
     "ivf": _inverted_lists,
     "hnsw": _navigable_graph,
 }
@@ -204,14 +236,16 @@ def _doubling(first: int, last: int) -> Iterator[int]:
     yield last
 
 
-def _others(index: Any, rows: FloatRows, asked: IntArray, k: int) -> IntArray:
+def _others(index: Any, asked: IntArray, *, brute: Any, rows: FloatRows, k: int) -> IntArray:
     """The k nearest rows other than itself of every row asked for."""
     parts = []
     for start in range(0, asked.size, _QUERIES):
         own = asked[start : start + _QUERIES, None]
         found = index.search(rows[own[:, 0]], k + 1)[1]
-        # -1 stands where an index found too few: any other row will do there.
-        found = np.where(found < 0, (own + 1) % rows.shape[0], found)
+        # -1 stands where an index found too few.
+        lacking = np.flatnonzero((found < 0).any(axis=1))
+        if lacking.size:
+            found[lacking] = brute.search(rows[own[lacking, 0]], k + 1)[1]
         is_other = found != own
         # Among many equal rows the row itself may not turn up: then the last one goes.
         is_other[is_other.all(axis=1), -1] = False

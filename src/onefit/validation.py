@@ -18,6 +18,7 @@ __all__ = [
     "check_magnitude",
     "check_no_disguise",
     "check_number",
+    "check_number_columns",
     "hint_about_rows",
 ]
 
@@ -102,8 +103,20 @@ def hint_about_rows(X: Any, error: str) -> str:
         return "Expected finite numbers: replace or remove the infinite values, or rescale X."
     if "could not convert" not in error and "argument must be" not in error:
         return ""
-    columns = [repr(name) for name, column in _columns(X) if not _is_numeric(column)]
-    where = f" (not so in {', '.join(columns)})" if columns else ""
+    return _numbers_expected([name for name, column in _columns(X) if not _is_numeric(column)])
+
+
+def check_number_columns(X: Any) -> None:
+    """Raise on columns of a data frame whose type is not that of numbers; X may have no rows."""
+    dtypes = X.dtypes.items() if hasattr(X, "dtypes") else ()
+    others = {name: dtype for name, dtype in dtypes if dtype.kind not in "biuf"}
+    if others:
+        found = ", ".join(sorted({str(dtype) for dtype in others.values()}))
+        raise ValueError(f"X has columns of dtype {found}. {_numbers_expected(list(others))}")
+
+
+def _numbers_expected(others: list[Any]) -> str:
+    where = f" (not so in {', '.join(map(repr, others))})" if others else ""
     return (
         f"Expected numbers in all columns of X{where}. Encode the others, for instance by "
         "sklearn.preprocessing.OneHotEncoder, or drop them."

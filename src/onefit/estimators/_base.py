@@ -30,14 +30,12 @@ from onefit.assembly import (
 )
 from onefit.basis import Basis
 from onefit.blocks import RowBlocks, gathered, is_dask, open_blocks
-from onefit.components import grow_components
-from onefit.criteria.exact import exact
-from onefit.folds import SemiSupervisedKFold, check_folds
+from onefit.estimators._growth import settled_problem
 from onefit.kernels import Kernel
 from onefit.losses import Loss
 from onefit.problem import Fit, Problem
 from onefit.solvers.convergence import warn_not_converged
-from onefit.targets import UNLABELED, LabelWeights, Targets, check_sample_weight
+from onefit.targets import LabelWeights, Targets, check_sample_weight
 from onefit.validation import (
     check_boolean,
     check_integer,
@@ -51,8 +49,6 @@ __all__ = ["Assembled", "ManifoldEstimator", "documented"]
 
 #: Entries of a block of the kernel matrix between new and training rows.
 _PREDICT_BLOCK = 2**24
-#: Folds on which n_components="auto" is decided.
-_GROWTH_FOLDS = 5
 #: What prediction does not need, and grows with the number of training rows.
 _OF_TRAINING = ("graph_", "transduction_")
 
@@ -88,7 +84,8 @@ _PARAMETERS = """kernel : str or callable, default="gaussian"
         How neighbours are searched: by scikit-learn, or with faiss (``onefit[ann]``) exactly, by
         inverted lists or by a navigable graph (HNSW; with several threads not quite repeatable).
         "auto" is scikit-learn up to 50,000 rows, for up to 10 columns, for sparse rows and where
-        faiss is not installed; else inverted lists, or HNSW where these find too few neighbours.
+        faiss is not installed; else inverted lists, HNSW where these find too few neighbours, or
+        brute force where both do. A method that was asked for warns where it finds too few.
     n_anchors : int, default=500
         Anchors of an anchor graph.
     n_components : int, "auto" or None, default=None
@@ -99,8 +96,9 @@ _PARAMETERS = """kernel : str or callable, default="gaussian"
         How landmarks are chosen: uniformly, far from each other as k-means++ does, or by randomly
         pivoted Cholesky, which needs fewer.
     memory_limit : float, optional
-        Bytes that the Nystrom features may take; half of the machine's memory when None. Features
-        that do not fit are computed in blocks of rows, again whenever they are wanted.
+        Bytes that the basis may take, rows and graph aside; half of the machine's memory when
+        None. Nystrom features that do not fit are computed in blocks of rows, again whenever they
+        are wanted; "auto" stops before not even blocks fit; an exact fit is refused.
     fit_intercept : bool, default=False
         Whether f has a constant that is not penalised. Unbalanced classes want one."""
 
@@ -132,6 +130,9 @@ _ATTRIBUTES = """X_fit_ : array or sparse matrix of shape (c, n_features).
         exact kernel; "anchor"; None for a precomputed graph.
     n_components_ : int or None
         Landmarks asked for; with "auto", the number at which held-out decisions had settled.
+    growth_ : tuple of (int, float) or None
+        With "auto": the numbers of landmarks tried, from the second on, and by how much of
+        themselves held-out decisions changed at each.
     n_iter_ : int
         Newton steps, over all outputs.
     n_features_in_ : int
@@ -267,15 +268,14 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         if self.kernel == "precomputed":
             check_square(X)
         targets, sample = self._read_labels(X, y, sample_weight)
+        kernel_settings.check_rows(X.shape[0])
         labelled = np.flatnonzero(targets.labelled)
         kernel = kernel_settings.resolve(X)
         squared = shared_distances(kernel_settings, X)
         if self.manifold_penalty == 0:
             # The graph has no weight: too few rows for it are no reason to refuse the fit.
-            most = max(1, X.shape[0] - 1)
-            graph_settings = replace(
-                graph_settings, n_neighbors=min(graph_settings.n_neighbors, most)
-            )
+            few = min(graph_settings.n_neighbors, max(1, X.shape[0] - 1))
+            graph_settings = replace(graph_settings, n_neighbors=few)
         neighbors = graph_settings.find(X, graph_settings.n_neighbors, squared, self.random_state)
         graph, sigma_w = graph_settings.build(X, neighbors)
         self.neighbors_method_ = None if neighbors is None else neighbors.method
@@ -286,10 +286,13 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
             return self._pose_problem(basis, graph, targets, sample)
 
         self.n_components_: int | None
+        self.growth_: tuple[tuple[int, float], ...] | None
         if isinstance(self.n_components, str):
-            self.n_components_, problem = _settled(problem_of, targets)
+            growth, problem = settled_problem(problem_of, targets, kernel_settings.limit)
+            self.n_components_, self.growth_ = growth.n_components, growth.steps
         else:
-            self.n_components_, problem = self.n_components, problem_of(self.n_components)
+            self.n_components_, self.growth_ = self.n_components, None
+            problem = problem_of(self.n_components)
         return Assembled(problem, targets, X, kernel, sigma_w)
 
     def _pose_problem(
@@ -323,7 +326,6 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
             check_dense(X)
         if isinstance(X, RowBlocks):
             # Names and number of columns here; the rows where they are, whenever they are used.
-            check_no_disguise(X.meta)
             validate_data(self, X.meta, dtype=None, reset=reset, ensure_min_samples=0)
             return X
         check_no_disguise(X)
@@ -476,28 +478,6 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.target_tags.required = True
         return tags
-
-
-def _settled(problem_of: Callable[[int], Problem], targets: Targets) -> tuple[int, Problem]:
-    """The number of landmarks at which decisions on held-out labels settle, and its problem."""
-    n_labelled = int(targets.labelled.sum())
-    last: dict[str, Problem] = {}
-    folds = []
-    if n_labelled > 1:
-        strata = np.full(targets.labelled.size, UNLABELED, dtype=np.intp)
-        strata[targets.labelled] = 0 if targets.codes is None else targets.codes
-        cv = SemiSupervisedKFold(min(_GROWTH_FOLDS, n_labelled))
-        folds = check_folds(cv._split_strata(strata), targets.labelled)
-
-    def decisions_of(c: int) -> tuple[FloatArray, FloatArray]:
-        last["problem"] = problem_of(c)
-        fit = last["problem"].solve()
-        # A single label cannot be held out: its fitted value must do.
-        parts = [part.decisions for part in exact(fit, folds, "labels")] or [fit.labels.values]
-        return np.zeros(1), np.concatenate(parts)[None]
-
-    growth = grow_components(decisions_of, targets.labelled.size)
-    return growth.n_components, last["problem"]
 
 
 def _weighted_targets(

@@ -12,7 +12,7 @@ from onefit._typing import FloatArray
 from onefit.anchors import AnyGraph
 from onefit.assembly import build_factor
 from onefit.basis import PlaneBasis, plane_basis
-from onefit.components import grow_components
+from onefit.components import Growth, grow_components
 from onefit.factors import Factor
 from onefit.search.candidates import Candidate, GraphGroup, KernelGroup
 from onefit.search.geometry import Geometry
@@ -24,8 +24,11 @@ __all__ = ["evaluate_group"]
 
 def evaluate_group(
     task: Task, geometry: Geometry, group: KernelGroup
-) -> list[list[CandidateResult]]:
-    """Held-out scores of all candidates of one kernel, by graph; seconds are shared out evenly."""
+) -> tuple[list[list[CandidateResult]], list[str]]:
+    """Held-out scores of all candidates of one kernel, by graph; seconds are shared out evenly.
+
+    With them, what there is to tell the user.
+    """
     start = time.perf_counter()
     kernel = group.settings.resolve(geometry.X)
     squared = None if geometry.squared is None else geometry.squared.copy()
@@ -35,8 +38,11 @@ def evaluate_group(
         return build_factor(kernel, settings, geometry.X, squared, group.seed)
 
     components = group.settings.n_components
+    said = []
     if isinstance(components, str):
-        components = _grown(task, geometry, factor_of, group.graphs[0])
+        growth = _grown(task, geometry, factor_of, group)
+        components = growth.n_components
+        said = [f"kernel={kernel.name!r}, width {kernel.width:.3g}: {growth}"]
     factor = factor_of(components)
     shared = (time.perf_counter() - start) / group.n_candidates
     results = []
@@ -46,7 +52,7 @@ def evaluate_group(
             result.fit_seconds += shared
             result.n_components = components
         results.append(part)
-    return results
+    return results, said
 
 
 def _evaluate_graph(
@@ -72,10 +78,11 @@ def _evaluate_graph(
 
 
 def _grown(
-    task: Task, geometry: Geometry, factor_of: Callable[[int], Factor], group: GraphGroup
-) -> int:
-    """Landmarks at which the best candidate's decisions on held-out labels settle."""
+    task: Task, geometry: Geometry, factor_of: Callable[[int], Factor], kernel: KernelGroup
+) -> Growth:
+    """Landmarks at which the best decisions on held-out labels settle, on the first graph."""
     exactly = replace(task, criterion="exact", holdout="labels", criterion_params={})
+    group = kernel.graphs[0]
     graph, _ = group.settings.build(geometry.X, geometry.neighbors_for(group.settings))
     labelled = np.flatnonzero(task.targets.labelled)
 
@@ -90,7 +97,7 @@ def _grown(
         losses = np.array([np.mean(result.losses) for result in results.values()])
         return losses, np.array([decisions[index] for index in results])
 
-    return grow_components(decisions_of, geometry.X.shape[0]).n_components
+    return grow_components(decisions_of, geometry.X.shape[0], kernel.settings.limit)
 
 
 def _refine(

@@ -6,11 +6,13 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
+from onefit.components import components_to_try
 from onefit.memory import (
     blocked_bytes,
     default_limit,
     exact_bytes,
     gibibytes,
+    graph_bytes,
     nystrom_bytes,
 )
 from onefit.search.candidates import KernelGroup
@@ -46,8 +48,7 @@ def _limited(group: KernelGroup, n_rows: int, c: int | None, allowed: float) -> 
     settings = replace(group.settings, memory_limit=allowed)
     if settings.n_components is None and c is not None:
         settings = replace(settings, n_components=c)
-    if isinstance(settings.n_components, int):
-        settings.block(n_rows, settings.n_components)  # raises now if not even blocks fit
+    settings.check_rows(n_rows)
     return replace(group, settings=settings)
 
 
@@ -64,19 +65,38 @@ def _largest(n_rows: int, allowed: float) -> int:
     return c
 
 
-def memory_plan(groups: Sequence[KernelGroup], n_rows: int) -> list[str]:
-    """What the bases will take, one line for every number of components."""
+def memory_plan(
+    groups: Sequence[KernelGroup], n_rows: int, *, on_workers: bool = False
+) -> list[str]:
+    """What the bases will take, one line for every number of components, and their graphs."""
     lines = []
     for settings in {group.settings.n_components: group.settings for group in groups}.values():
-        c = settings.n_components
-        if not isinstance(c, int):
+        c, shape = settings.n_components, ""
+        if c is None:
             continue
-        block, held = settings.block(n_rows, c), gibibytes(nystrom_bytes(n_rows, c))
+        if isinstance(c, str):
+            c, shape = components_to_try(n_rows, settings.limit)[-1], "At most "
+        shape += f"{n_rows} x {c} features"
+        block, held = settings.block(n_rows, c, held=not on_workers), nystrom_bytes(n_rows, c)
         if block is None:
-            lines.append(f"{n_rows} x {c} features are held: {held} for each job.")
+            lines.append(f"{shape} are held: {gibibytes(held)} for each job.")
         else:
+            whose = "task of a worker, besides a block of X" if on_workers else "job"
             lines.append(
-                f"{n_rows} x {c} features would take {held}: computed in blocks of {block} rows, "
-                f"{gibibytes(blocked_bytes(block, c))} for each job."
+                f"{shape} would take {gibibytes(held)}: computed in blocks of {block} rows, "
+                f"{gibibytes(blocked_bytes(block, c))} for each {whose}."
             )
-    return lines
+    return lines + _graph_plan(groups, n_rows) if lines and not on_workers else lines
+
+
+def _graph_plan(groups: Sequence[KernelGroup], n_rows: int) -> list[str]:
+    """What neighbours and the largest graph take on top."""
+    graphs = [graph.settings for group in groups for graph in group.graphs]
+    needed = [
+        graph_bytes(n_rows, graph.n_neighbors, anchors=graph.graph == "anchor")
+        for graph in graphs
+        if graph.search is not None
+    ]
+    if not needed:
+        return []
+    return [f"Neighbours and graph take up to {gibibytes(max(needed))} on top."]

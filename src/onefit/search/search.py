@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
@@ -52,6 +52,8 @@ __all__ = ["ManifoldSearchCV"]
 
 #: Repeats of the default folds where they are nearly free.
 _REPEATS = 5
+#: Keys of a job, results by key, and what there is to tell.
+Evaluated: TypeAlias = tuple[tuple[str, ...], list[list[CandidateResult]], list[str]]
 
 
 class ManifoldSearchCV(GridSearchCV):
@@ -98,13 +100,15 @@ class ManifoldSearchCV(GridSearchCV):
     n_jobs : int or None, default=None
         Parallel jobs over kernels and graphs, through joblib.
     verbose : int, default=0
-        1 shows a progress bar on terminals.
+        1 shows a progress bar on terminals, and says beforehand what the bases will take, and
+        afterwards what ``n_components="auto"`` has found.
     checkpoint : path-like, optional
         File that keeps finished groups; a search started again with it goes on where it was.
     memory_limit : float, optional
         Bytes that bases may take; half of the machine's memory when None. An exact basis that
         does not fit is replaced by the largest Nystrom basis that does, with a warning. Nystrom
         features that do not fit are computed in blocks of rows; ``verbose`` says so beforehand.
+        The estimator's own limit counts where this one is None.
     criterion_params : dict, optional
         Options of the criterion.
     random_state : int, RandomState instance or None, default=None
@@ -351,9 +355,12 @@ class ManifoldSearchCV(GridSearchCV):
         # The blocks of a dask collection are worked on in parallel already.
         n_jobs = 1 if is_distributed else effective_n_jobs(self.n_jobs)
         n_rows = task.targets.labelled.size
-        groups = fit_to_memory(groups, n_rows, self.memory_limit, n_jobs)
-        if self.verbose and first_index == 0 and not is_distributed:
-            say(memory_plan(groups, n_rows))
+        limit = self.memory_limit
+        if limit is None:
+            limit = split_pipeline(self.estimator)[1].memory_limit
+        groups = fit_to_memory(groups, n_rows, limit, n_jobs)
+        if self.verbose and first_index == 0:
+            say(memory_plan(groups, n_rows, on_workers=is_distributed))
         self.n_groups_ += sum(len(group.graphs) for group in groups)
         stored = {} if store is None else store.finished()
         # Refinement starts from the choice, which is no part of a checkpoint's identity.
@@ -366,7 +373,9 @@ class ManifoldSearchCV(GridSearchCV):
             closing(_evaluated(task, jobs, upstream, X, n_jobs)) as evaluated,
         ):
             bar.advance(len(results))
-            for keys, parts in evaluated:
+            for keys, parts, said in evaluated:
+                if self.verbose:
+                    say(said)
                 for key, part in zip(keys, parts, strict=True):
                     for result in part:
                         result.fit_seconds += overhead
@@ -443,7 +452,7 @@ class ManifoldSearchCV(GridSearchCV):
 
 def _evaluated(
     task: Task, jobs: Sequence[Job], upstream: Pipeline | None, X: Any, n_jobs: int
-) -> Generator[tuple[tuple[str, ...], list[list[CandidateResult]]]]:
+) -> Generator[Evaluated]:
     """Results of the jobs as they come; jobs on the same rows share distances and neighbours.
 
     Closed early, after an interrupt or a full disk, it ends the workers.
@@ -469,12 +478,12 @@ def _evaluated(
 
 def _evaluate_job(
     data: tuple[Task, Geometry], job: Job, threads: int | None, share: float
-) -> tuple[tuple[str, ...], list[list[CandidateResult]]]:
+) -> Evaluated:
     """Results of a job; ``share`` is each candidate's part in what all jobs have in common."""
     task, geometry = data
     with blas_threads(threads):
-        parts = evaluate_group(task, geometry, job.group)
+        parts, said = evaluate_group(task, geometry, job.group)
     for part in parts:
         for result in part:
             result.fit_seconds += share
-    return job.keys, parts
+    return job.keys, parts, said
