@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 from benchmarks.common import DOCS
+
 from experiments import protocol, store, unit
 from experiments.timing import CRITERIA as TIMED
 

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from experiments import protocol, store
 
+from experiments import protocol, store
 from onefit.assembly import build_factor
 from onefit.basis import plane_basis
 from onefit.search.candidates import group_candidates

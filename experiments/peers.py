@@ -13,8 +13,6 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
-from experiments.protocol import Data
-from experiments.selection import COMPONENTS, LARGE
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
@@ -22,6 +20,8 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
 from sklearn.svm import SVC
 
+from experiments.protocol import Data
+from experiments.selection import COMPONENTS, LARGE
 from onefit import (
     LapRLSClassifier,
     LapRLSRegressor,

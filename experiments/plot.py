@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from benchmarks.common import IMAGES
+
 from experiments import protocol
 from experiments.analyse import TITLES, criteria, selections, with_default
 

@@ -21,10 +21,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments import nystrom, peers, protocol, selection, store, summary, timing, unit
 from joblib import Parallel, delayed
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from threadpoolctl import threadpool_limits
+
+from experiments import nystrom, peers, protocol, selection, store, summary, timing, unit
 
 EXPERIMENTS = ["quick", "table1", "table2", "default", "peers", "nystrom"]
 #: A data set, a repeat, and (for methods) the name of a method.

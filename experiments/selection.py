@@ -15,9 +15,9 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from experiments import protocol
 from sklearn.base import clone
 
+from experiments import protocol
 from onefit import LapRLSClassifier, LapRLSRegressor, ManifoldSearchCV
 from onefit.search.results import choose
 

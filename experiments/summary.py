@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
+
 from experiments import protocol
 from experiments.unit import CRITERIA, Table
-from scipy.stats import rankdata
 
 #: Scores closer than this are equal: the share of wrong labels is a multiple of 1/l.
 _TIE = 1e-9

@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from experiments import protocol, store
 
+from experiments import protocol, store
 from onefit import SemiSupervisedKFold, cross_val_decisions
 
 SAMPLE = 5

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
-from experiments import protocol
 from threadpoolctl import threadpool_limits
 
+from experiments import protocol
 from onefit.assembly import GraphSettings, build_factor
 from onefit.basis import plane_basis
 from onefit.criteria.exact import exact
