@@ -276,7 +276,7 @@ class TestReference:
         right[objective.labelled] = objective.v * objective.y
         exact = K @ solve_extended(S @ K + objective.gamma_A * np.eye(N_ROWS), right)
         values = case.reference_values(1e-6, gamma_I, sigma)[:N_ROWS]
-        assert np.abs(values - exact).max() < 1e-8 * np.abs(exact).max()
+        assert np.abs(values - exact).max() < 1e-7 * np.abs(exact).max()
 
 
 def solve_extended(A, b):
