@@ -356,6 +356,23 @@ def _write_million(result: dict) -> None:
         for name, one in result["runs"].items()
     ]
     write_table("scale_million", ["", "minutes", "peak GiB", "test error"], rows, result)
+    errors = {name: one["test_error"] for name, one in result["runs"].items()}
+    _plot_errors("scale_million", errors, "mean squared error on new rows")
+
+
+def _plot_errors(name: str, errors: dict[str, float], label: str) -> None:
+    """One bar for each method, the first one ours."""
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(7, 0.5 + 0.45 * len(errors)), layout="constrained")
+    bars = ax.barh(list(errors), list(errors.values()), color=["C0"] + ["C7"] * (len(errors) - 1))
+    ax.bar_label(bars, fmt="%.3g", padding=3)
+    ax.invert_yaxis()
+    ax.margins(x=0.12)
+    ax.set_xlabel(label)
+    ax.spines[["top", "right"]].set_visible(False)
+    figure.savefig(IMAGES / f"{name}.png", dpi=150)
+    plt.close(figure)
 
 
 def _write_growth(result: dict) -> None:
@@ -417,6 +434,11 @@ def _write_real(result: dict) -> None:
         rows.append([name, f"{seconds:.1f}", f"{np.mean(errors):.2f}", shown])
     header = ["method", "seconds", "test error, per cent", "of the three splits"]
     write_table("scale_real", header, rows, result)
+    means = {
+        name: float(np.mean([100 * one["test_error"] for one in splits]))
+        for name, splits in result["runs"].items()
+    }
+    _plot_errors("scale_real", means, "test error, per cent")
 
 
 def _write_landmarks(result: dict) -> None:
