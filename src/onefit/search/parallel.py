@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import warnings
 from collections.abc import Callable, Generator, Iterable
 from itertools import islice
+from multiprocessing import parent_process
+from threading import current_thread, main_thread
 from typing import Any
 
 from joblib import Parallel, delayed
@@ -25,7 +29,8 @@ def results_as_they_come(
 
     Closed early, after an interrupt or a full disk, it ends the workers.
     """
-    jobs = (delayed(function)(*arguments) for arguments in calls)
+    here = os.getpid()
+    jobs = (delayed(_in_worker)(here, function, arguments) for arguments in calls)
     if get_active_backend()[0].supports_return_generator:
         results = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
         try:
@@ -40,6 +45,18 @@ def results_as_they_come(
     with Parallel(n_jobs=n_jobs) as parallel:
         while chunk := list(islice(jobs, _JOBS_IN_A_ROUND * n_jobs)):
             yield from parallel(chunk)
+
+
+def _in_worker(asked_by: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Call the function, in a process of its own with no ear for Ctrl-C.
+
+    A terminal sends it to workers too. Who has asked for the work ends them, and they need not
+    print where they were.
+    """
+    is_process = parent_process() is not None and os.getpid() != asked_by
+    if is_process and current_thread() is main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return function(*arguments)
 
 
 def shared_with_workers(data: Any) -> Any:
