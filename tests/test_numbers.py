@@ -6,6 +6,7 @@ method may only stop short with a ``ConvergenceWarning`` that gives the gradient
 
 import re
 import warnings
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -225,3 +226,62 @@ class TestDataOfThePaper:
     @every_set
     def test_corners(self, data, name):
         check_corners(name, CORNERS[::3], *real_sample(data))
+
+
+def solve_fractions(A, b):
+    """Gauss-Jordan elimination without any rounding."""
+    rows = [[Fraction(a) for a in (*row, right)] for row, right in zip(A, b, strict=True)]
+    for i in range(len(rows)):
+        pivot = next(j for j in range(i, len(rows)) if rows[j][i])
+        rows[i], rows[pivot] = rows[pivot], rows[i]
+        rows[i] = [a / rows[i][i] for a in rows[i]]
+        for j, row in enumerate(rows):
+            if j != i and row[i]:
+                rows[j] = [a - row[i] * c for a, c in zip(row, rows[i], strict=True)]
+    return [row[-1] for row in rows]
+
+
+def exact_values(K, L, y, gamma_A, scale):
+    """f = K alpha, (gamma_A I + (V + scale L) K) alpha = V y, in fractions."""
+    n, labelled = len(K), ~np.isnan(y)
+    v = [Fraction(int(one), int(labelled.sum())) for one in labelled]
+    S = [[Fraction(float(L[i, j])) * Fraction(scale) for j in range(n)] for i in range(n)]
+    for i in range(n):
+        S[i][i] += v[i]
+    F = [[Fraction(float(k)) for k in row] for row in K]
+    A = [[sum(S[i][m] * F[m][j] for m in range(n)) for j in range(n)] for i in range(n)]
+    for i in range(n):
+        A[i][i] += Fraction(gamma_A)
+    b = [v[i] * Fraction(float(y[i])) if labelled[i] else Fraction(0) for i in range(n)]
+    alpha = solve_fractions(A, b)
+    return np.array([float(sum(F[i][m] * alpha[m] for m in range(n))) for i in range(n)])
+
+
+@pytest.mark.parametrize("gamma_I", 10.0 ** np.arange(2, 22, 2))
+def test_beyond_the_grid_digits_are_right_or_missed_aloud(gamma_I):
+    n, gamma_A = 10, 1e-3
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2))
+    y = np.where(np.arange(n) % 2 == 0, np.sin(X[:, 0]) + 0.5, np.nan)
+    W = reference.knn_affinity(X, 4, 1.0)
+    expected = exact_values(
+        reference.gaussian_kernel(X, X, 1.0), np.diag(W.sum(axis=1)) - W, y, gamma_A, gamma_I / n**2
+    )
+    model = LapRLSRegressor(
+        kernel_width=1.0,
+        graph_width=1.0,
+        n_neighbors=4,
+        ambient_penalty=gamma_A,
+        manifold_penalty=gamma_I,
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            values = model.fit(X, y).predict(X)
+        except ValueError:  # it says that the systems are singular
+            assert gamma_I > 1e8
+            return
+    is_right = np.abs(values - expected).max() < 1e-3 * np.abs(expected).max()
+    said = [one for one in caught if issubclass(one.category, ConvergenceWarning)]
+    assert is_right or said
+    assert not (gamma_I <= 1e8 and said)

@@ -284,6 +284,9 @@ class TestRows:
         )
         with pytest.raises(ValueError, match=message):
             fit(LapSVC(), rows)
+        weights = np.ma.masked_array(np.ones(len(X)), mask=np.arange(len(X)) == 3)
+        with pytest.raises(ValueError, match="sample_weight has masked entries"):
+            fit(LapSVC(), sample_weight=weights)
         nothing_masked = fit(LapSVC(), np.ma.masked_array(X))
         np.testing.assert_array_equal(nothing_masked.dual_coef_, fit(LapSVC()).dual_coef_)
 
@@ -339,6 +342,10 @@ class TestParameters:
         with pytest.raises(ValueError, match=message):
             fit(estimator, manifold_penalty=value)
         assert fit(estimator, manifold_penalty=0).n_iter_ > 0
+
+    def test_powers_without_digits(self):
+        with pytest.raises(ValueError, match=r"laplacian_power=11; .* >= 1 and <= 10"):
+            fit(LapSVC(), laplacian_power=11)
 
     @every_estimator
     @pytest.mark.parametrize("name", ["n_neighbors", "laplacian_power", "n_components", "max_iter"])

@@ -54,6 +54,9 @@ __all__ = [
     "shared_distances",
 ]
 
+#: Powers of the Laplacian beyond this leave no digits in double precision.
+_HIGHEST_POWER = 10
+
 
 @dataclass(frozen=True)
 class KernelSettings:
@@ -173,7 +176,7 @@ class GraphSettings:
         check_number("graph_width", self.graph_width, words=("median",))
         check_choice("graph_weights", self.graph_weights, ("heat", "binary"))
         check_choice("laplacian", self.laplacian, ("unnormalized", "normalized"))
-        check_integer("laplacian_power", self.laplacian_power, minimum=1)
+        check_integer("laplacian_power", self.laplacian_power, minimum=1, maximum=_HIGHEST_POWER)
         check_choice("neighbors", self.neighbors, NEIGHBOR_METHODS)
         check_integer("n_anchors", self.n_anchors, minimum=1)
         if isinstance(self.graph, str) and self.graph == "anchor" and self.laplacian_power > 2:

@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from onefit._typing import FloatArray
 from onefit.anchors import AnyGraph
 from onefit.basis import Basis, Deformed
@@ -125,3 +127,27 @@ class Fit:
     def values(self) -> FloatArray:
         """Values of f on all N rows."""
         return self.kernel_values + self.labels.intercept
+
+    def relative_gradient(self) -> float:
+        r"""Norm of the gradient of J in the RKHS, relative to that at f = 0.
+
+        :math:`\lVert 2\gamma_A f + \sum_i u_i \kappa(x_i, \cdot) \rVert_\kappa` with
+        :math:`u = v\,\ell'(y, f) + 2\gamma_I/N^2\, L f`. What is left of it is rounding, once
+        Newton's method has converged.
+        """
+        problem, basis = self.problem, self.problem.basis
+        v = problem.weights.normalized()[:, None]
+        at_zero = np.zeros_like(self.kernel_values)
+        at_zero[basis.labelled] = v * problem.loss.derivative(
+            problem.targets, np.zeros_like(problem.targets)
+        )
+        u = 2.0 * problem.manifold_scale * (basis.laplacian @ self.kernel_values)
+        u[basis.labelled] += v * problem.loss.derivative(problem.targets, self.labels.values)
+        gradient = 2.0 * problem.ambient_penalty * self.coef + basis.representer(u)
+        largest = self._norms(basis.representer(at_zero)).max()
+        return float(self._norms(gradient).max() / largest) if largest > 0.0 else 0.0
+
+    def _norms(self, coef: FloatArray) -> FloatArray:
+        basis, size = self.problem.basis, max(np.abs(coef).max(), np.finfo(float).tiny)
+        scaled = coef / size  # squares of large targets would overflow
+        return size * np.sqrt(np.maximum(basis.inner(scaled, scaled, basis.values(scaled)), 0.0))

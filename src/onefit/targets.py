@@ -296,6 +296,11 @@ def class_codes(decisions: FloatArray) -> IntArray:
 
 def check_sample_weight(sample_weight: Any, n_rows: int) -> FloatArray:
     """Weights as an array of shape (N,), largest 1; a single number counts for all rows."""
+    if np.ma.is_masked(sample_weight):
+        raise ValueError(
+            "sample_weight has masked entries; expected a number for each row. Use "
+            "sample_weight.filled(0.0) if their labels shall not count."
+        )
     try:
         weights = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:

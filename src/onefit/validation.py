@@ -46,12 +46,15 @@ def check_number(
         raise ValueError(f"{name}={value!r}; {expected}")
 
 
-def check_integer(name: str, value: Any, *, minimum: int, hint: str = "") -> None:
-    """Raise unless ``value`` is an integer of at least ``minimum``."""
-    expected = f"expected an integer >= {minimum}.{' ' + hint if hint else ''}"
+def check_integer(
+    name: str, value: Any, *, minimum: int, maximum: float = math.inf, hint: str = ""
+) -> None:
+    """Raise unless ``value`` is an integer from ``minimum`` to ``maximum``."""
+    most = "" if maximum == math.inf else f" and <= {maximum}"
+    expected = f"expected an integer >= {minimum}{most}.{' ' + hint if hint else ''}"
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
         raise TypeError(f"{name}={value!r} is of type {type(value).__name__}; {expected}")
-    if value < minimum:
+    if not minimum <= int(value) <= maximum:
         raise ValueError(f"{name}={value!r}; {expected}")
 
 

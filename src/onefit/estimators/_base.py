@@ -28,13 +28,13 @@ from onefit.assembly import (
     check_square,
     shared_distances,
 )
-from onefit.basis import Basis
+from onefit.basis import Basis, KernelBasis
 from onefit.blocks import RowBlocks, gathered, is_dask, open_blocks
 from onefit.estimators._growth import settled_problem
 from onefit.kernels import Kernel
 from onefit.losses import Loss
 from onefit.problem import Fit, Problem
-from onefit.solvers.convergence import warn_not_converged
+from onefit.solvers.convergence import warn_not_converged, warn_rounding
 from onefit.targets import LabelWeights, Targets, check_sample_weight
 from onefit.validation import (
     check_boolean,
@@ -47,6 +47,8 @@ from onefit.validation import (
 
 __all__ = ["Assembled", "ManifoldEstimator", "documented"]
 
+#: Gradient of a fit, relative to that at f = 0, beyond which it warns.
+_MOST_GRADIENT = 1e-3
 #: Entries of a block of the kernel matrix between new and training rows.
 _PREDICT_BLOCK = 2**24
 #: What prediction does not need, and grows with the number of training rows.
@@ -79,7 +81,7 @@ _PARAMETERS = """kernel : str or callable, default="gaussian"
     laplacian : {"unnormalized", "normalized"}, default="unnormalized"
         D - W, or I - D^-1/2 W D^-1/2.
     laplacian_power : int, default=1
-        The penalty is f' L^p f; with anchors p is at most 2.
+        The penalty is f' L^p f, p at most 10; with anchors p is at most 2.
     neighbors : {"auto", "sklearn", "flat", "ivf", "hnsw"}, default="auto"
         How neighbours are searched: by scikit-learn, or with faiss (``onefit[ann]``) exactly, by
         inverted lists or by a navigable graph (HNSW; with several threads not quite repeatable).
@@ -182,7 +184,8 @@ class Assembled:
             f"ambient_penalty={self.problem.ambient_penalty!r} is too small for kernel values up "
             f"to {self.problem.basis.squared_norms_of_evaluation().max():.3g} and targets up to "
             f"{np.abs(self.problem.targets).max():.3g}: the linear systems of the fit are singular "
-            "to rounding. Raise ambient_penalty, or rescale X or y."
+            "to rounding. Raise ambient_penalty, or rescale X or y; or lower "
+            f"manifold_penalty={self.problem.manifold_penalty!r}."
         )
 
 
@@ -406,6 +409,11 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         if not fit.labels.converged:
             worst = max(state.gradient_norm(fit.problem.gram) for state in fit.labels.states)
             warn_not_converged(type(self).__name__, fit.problem.max_iter, worst)
+        # Reductions to tridiagonal form keep their digits; factors of I + r K L lose them with r.
+        elif isinstance(fit.problem.basis, KernelBasis):
+            gradient = fit.relative_gradient()
+            if not gradient <= _MOST_GRADIENT:
+                warn_rounding(type(self).__name__, gradient)
         rows, weights = assembled.problem.basis.dual_coefficients(fit.coef)
         self.support_ = rows
         self.X_fit_ = None if self.kernel == "precomputed" else assembled.X[self.support_]

@@ -6,7 +6,7 @@ import warnings
 
 from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["warn_not_converged"]
+__all__ = ["warn_not_converged", "warn_rounding"]
 
 
 def warn_not_converged(what: str, max_iter: int, gradient_norm: float) -> None:
@@ -14,6 +14,17 @@ def warn_not_converged(what: str, max_iter: int, gradient_norm: float) -> None:
     warnings.warn(
         f"{what}: Newton's method stopped after {max_iter} steps with gradient norm "
         f"{gradient_norm:.3g}; raise max_iter, or tol.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def warn_rounding(what: str, relative_gradient: float) -> None:
+    """Say that penalties too far apart have left few digits of a solution, and how far it is."""
+    warnings.warn(
+        f"{what}: rounding leaves a gradient of {relative_gradient:.1e} of that at f = 0, so "
+        "few digits are right; lower manifold_penalty or laplacian_power, or raise "
+        "ambient_penalty.",
         ConvergenceWarning,
         stacklevel=4,
     )
