@@ -4,6 +4,7 @@ import io
 import json
 import lzma
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -574,6 +575,26 @@ def test_pipes(tmp_path, grid):
     done = run("predict", model, "-", input=text)
     assert (done.returncode, done.stderr) == (0, b"")
     assert len(done.stdout.splitlines()) == 151
+
+
+def test_closed_streams(tmp_path, grid):
+    data, model = write_csv(tmp_path, "iris"), str(tmp_path / "m.skops")
+    assert run("select", data, "--target", "target", "--grid", grid, "--out", model).returncode == 0
+
+    def closed(redirections, *arguments):
+        command = f"{shlex.join([*COMMAND, *arguments])} {redirections}"
+        return subprocess.run(
+            command, shell=True, capture_output=True, timeout=100, check=False, env=ENVIRONMENT
+        )
+
+    done = closed(">&-", "predict", model, data)
+    assert (done.returncode, done.stderr) == (0, b"")
+    done = closed("2>&-", "predict", model, "absent.csv")
+    assert (done.returncode, done.stdout) == (2, b"")  # nor the message among the predictions
+    done = closed("<&-", "predict", model, "-")
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+    select = ["select", data, "--target", "target", "--grid", grid, "--out", model]
+    assert closed("<&- >&- 2>&-", *select).returncode == 0
 
 
 def test_bad_input_as_a_process(tmp_path):
