@@ -287,9 +287,7 @@ def test_sparse_rows_that_lead_out_of_their_arrays(part, values, message, tmp_pa
         arrays[part] = values
     else:
         arrays[part][: len(values)] = values
-    path = rewritten(
-        tmp_path / "good.skops", tmp_path / "bad.skops", members={name: npz(**arrays)}
-    )
+    path = rewritten(tmp_path / "good.skops", tmp_path / "bad.skops", members={name: npz(**arrays)})
     assert re.search(message, refusal(path, X, capsys))
 
 
