@@ -584,7 +584,11 @@ def test_closed_streams(tmp_path, grid):
     def closed(redirections, *arguments):
         command = f"{shlex.join([*COMMAND, *arguments])} {redirections}"
         return subprocess.run(
-            command, shell=True, capture_output=True, timeout=100, check=False, env=ENVIRONMENT
+            ["/bin/sh", "-c", command],
+            capture_output=True,
+            timeout=100,
+            check=False,
+            env=ENVIRONMENT,
         )
 
     done = closed(">&-", "predict", model, data)
@@ -628,6 +632,26 @@ def test_control_c_keeps_the_checkpoint(tmp_path):
     assert error.count(b"\n") == 1
     assert b"run the same command to go on" in error
     assert sorted(os.listdir(tmp_path)) == ["digits.csv", "kept"]
+
+
+def test_control_c_while_the_command_is_imported(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'onefit.cli':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+    )
+    path = os.pathsep.join([str(tmp_path), ENVIRONMENT["PYTHONPATH"]])
+    done = subprocess.run(
+        [*COMMAND, "demo"],
+        capture_output=True,
+        timeout=100,
+        check=False,
+        env=ENVIRONMENT | {"PYTHONPATH": path},
+    )
+    assert (done.returncode, done.stderr) == (130, b"onefit: interrupted; nothing was written.\n")
 
 
 # Small parts.
