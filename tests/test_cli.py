@@ -4,6 +4,7 @@ import io
 import json
 import lzma
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -576,6 +577,30 @@ def test_pipes(tmp_path, grid):
     assert len(done.stdout.splitlines()) == 151
 
 
+def test_closed_streams(tmp_path, grid):
+    data, model = write_csv(tmp_path, "iris"), str(tmp_path / "m.skops")
+    assert run("select", data, "--target", "target", "--grid", grid, "--out", model).returncode == 0
+
+    def closed(redirections, *arguments):
+        command = f"{shlex.join([*COMMAND, *arguments])} {redirections}"
+        return subprocess.run(
+            ["/bin/sh", "-c", command],
+            capture_output=True,
+            timeout=100,
+            check=False,
+            env=ENVIRONMENT,
+        )
+
+    done = closed(">&-", "predict", model, data)
+    assert (done.returncode, done.stderr) == (0, b"")
+    done = closed("2>&-", "predict", model, "absent.csv")
+    assert (done.returncode, done.stdout) == (2, b"")  # nor the message among the predictions
+    done = closed("<&-", "predict", model, "-")
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+    select = ["select", data, "--target", "target", "--grid", grid, "--out", model]
+    assert closed("<&- >&- 2>&-", *select).returncode == 0
+
+
 def test_bad_input_as_a_process(tmp_path):
     done = run("select", "absent.csv", "--target", "y", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, b"")
@@ -607,6 +632,26 @@ def test_control_c_keeps_the_checkpoint(tmp_path):
     assert error.count(b"\n") == 1
     assert b"run the same command to go on" in error
     assert sorted(os.listdir(tmp_path)) == ["digits.csv", "kept"]
+
+
+def test_control_c_while_the_command_is_imported(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'onefit.cli':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+    )
+    path = os.pathsep.join([str(tmp_path), ENVIRONMENT["PYTHONPATH"]])
+    done = subprocess.run(
+        [*COMMAND, "demo"],
+        capture_output=True,
+        timeout=100,
+        check=False,
+        env=ENVIRONMENT | {"PYTHONPATH": path},
+    )
+    assert (done.returncode, done.stderr) == (130, b"onefit: interrupted; nothing was written.\n")
 
 
 # Small parts.

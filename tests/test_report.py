@@ -25,7 +25,7 @@ from onefit import (
     SemiSupervisedKFold,
 )
 from onefit.datasets import load_penguins, make_partially_labeled
-from onefit.report import render_report
+from onefit.report import render_report, svg
 from onefit.report.markup import json_block
 from onefit.report.reproduce import snippet
 from onefit.search.surface import describe_value, search_surface
@@ -457,3 +457,13 @@ class TestErrorsAndSize:
 )
 def test_values_as_text(value, expected):
     assert describe_value(value) == expected
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -3e8, 1e200])
+def test_histogram_of_a_constant(value):
+    values = np.full(50, value)
+    values[::2] = np.nextafter(value, np.inf)
+    drawing = svg.histogram(values, values[:5], "t")
+    assert "nan" not in drawing
+    heights = [float(h) for h in re.findall(r'class="bar"[^>]* height="([^"]*)"', drawing)]
+    assert sum(h > 0 for h in heights) == 1

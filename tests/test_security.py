@@ -255,6 +255,72 @@ def test_a_sparse_matrix_cannot_hide_a_bomb(model_file, tmp_path, monkeypatch):
         load_model(path)
 
 
+def refusal(path, X, capsys):
+    """What the command and the loader say; a crash of ``predict`` would end the tests."""
+    with pytest.raises(ModelFileError) as caught:
+        load_model(path)[0].predict(X)
+    assert main(["inspect", str(path)]) == 2
+    assert capsys.readouterr().err == f"onefit: {caught.value}\n"
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "part, values, message",
+    [
+        ("indices", [2**30, 1], "is damaged.* indices"),
+        ("indices", [-5, 1], "is damaged.* indices"),
+        ("indptr", [0, 9, 2], "is damaged.* (indptr|index pointer)"),
+        ("format", b"csc", "is damaged"),
+    ],
+)
+def test_sparse_rows_that_lead_out_of_their_arrays(part, values, message, tmp_path, capsys):
+    model, X = fitted(LapRLSClassifier)
+    model[-1].X_fit_ = sparse.csr_array(model[-1].X_fit_)
+    save_model(model, tmp_path / "good.skops", METADATA)
+    again = load_model(tmp_path / "good.skops")[0]
+    np.testing.assert_allclose(again.decision_function(X), model.decision_function(X))
+    with zipfile.ZipFile(tmp_path / "good.skops") as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".npz")]
+        with np.load(BytesIO(archive.read(name))) as stored:
+            arrays = dict(stored)
+    if part == "format":
+        arrays[part] = values
+    else:
+        arrays[part][: len(values)] = values
+    path = rewritten(tmp_path / "good.skops", tmp_path / "bad.skops", members={name: npz(**arrays)})
+    assert re.search(message, refusal(path, X, capsys))
+
+
+@pytest.mark.parametrize("loader", ["ObjectNode", "TupleNode"])
+def test_sparse_matrices_are_built_in_one_way(loader, model_file, tmp_path):
+    gadget = node(loader, "scipy.sparse._csr.csr_array", content=[]) | {"__id__": 10**9}
+    path = rewritten(model_file, tmp_path / "b.skops", lambda s: put_inside(s, gadget))
+    with pytest.raises(ModelFileError, match=f"csr_array by {loader}"):
+        load_model(path)
+
+
+@pytest.mark.parametrize(
+    "name, change, message",
+    [
+        ("X_fit_", lambda a: a[:-1], "X_fit_ has shape"),
+        ("X_fit_", lambda a: a[:, 1:], "X_fit_ has shape"),
+        ("X_fit_", lambda a: a * np.nan, "X_fit_ has values that are not finite"),
+        ("dual_coef_", lambda a: a[1:], "dual_coef_ has shape"),
+        ("dual_coef_", lambda a: a + np.inf, "dual_coef_ has values that are not finite"),
+        ("intercept_", lambda a: np.zeros(7), "dual_coef_ has shape"),
+        ("intercept_", lambda a: a[:, None], "intercept_ has shape"),
+        ("intercept_", lambda a: a * np.nan, "intercept_ has values that are not finite"),
+    ],
+)
+def test_arrays_that_do_not_fit_each_other(name, change, message, tmp_path, capsys):
+    model, X = fitted(LapRLSClassifier)
+    setattr(model[-1], name, change(getattr(model[-1], name)))
+    save_model(model, tmp_path / "m.skops", METADATA)
+    said = refusal(tmp_path / "m.skops", X, capsys)
+    assert "is damaged" in said
+    assert message in said
+
+
 def test_an_array_named_many_times_counts_many_times(model_file, tmp_path, monkeypatch):
     monkeypatch.setattr("onefit.persistence._MAX_BYTES", 10**6)
     many = items(

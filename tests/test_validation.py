@@ -217,6 +217,17 @@ class TestRows:
             with pytest.raises(ValueError, match=message):
                 fit(estimator, rows)
 
+    @pytest.mark.parametrize("container", [sp.csr_array, sp.csr_matrix, sp.csc_array])
+    @pytest.mark.parametrize("index", [99, -5])
+    def test_damaged_sparse_rows(self, container, index):
+        message = r"X is a damaged sparse matrix \(.*\); expected indices within its shape \("
+        rows, model = container(X), fit(LapSVC())
+        rows.indices[0] = index
+        with pytest.raises(ValueError, match=message):
+            fit(LapSVC(), rows)
+        with pytest.raises(ValueError, match=message):
+            model.predict(rows)
+
     @pytest.mark.parametrize(
         "rows, named", [(X[:, 0], "1D array"), (X[None], "dim 3"), (3.0, "scalar")]
     )
@@ -903,6 +914,8 @@ class TestHelpers:
         check_number("a", "auto", words=("auto",))
         with pytest.raises(ValueError, match=r"^a=-1; expected a finite number > 0\. Be kind\.$"):
             check_number("a", -1, hint="Be kind.")
+        with pytest.raises(ValueError, match=r"^a=10{400}; expected a finite number > 0\.$"):
+            check_number("a", 10**400)
         with pytest.raises(TypeError, match=r"^a='x' is of type str; .* > 0 or 'auto' or 'off'\.$"):
             check_number("a", "x", words=("auto", "off"))
 

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import sys
 
-from onefit.cli import main
-
 __all__ = ["main"]
+
+
+def main() -> int:
+    """Run the command line; an interrupt while it is being imported ends it like a later one."""
+    try:
+        from onefit.cli import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        print("onefit: interrupted; nothing was written.", file=sys.stderr)
+        return 130
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -23,7 +23,12 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 
 from onefit._typing import FloatArray, IntArray, Rows
-from onefit.validation import check_magnitude, check_no_disguise, check_number_columns
+from onefit.validation import (
+    check_magnitude,
+    check_no_disguise,
+    check_number_columns,
+    check_structure,
+)
 
 __all__ = [
     "RowBlocks",
@@ -199,6 +204,7 @@ def by_block(function: Callable[[Any], Any], data: Any, like: Any) -> Any:
 
 def checked_block(block: Any) -> Rows:
     """A block as an array or CSR matrix of finite floats."""
+    check_structure(block)
     rows = check_array(block, accept_sparse="csr", dtype=np.float64, input_name="X")
     check_magnitude(rows)
     return rows

@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -148,7 +150,7 @@ def load_model(path: str | os.PathLike[str]) -> tuple[Pipeline, dict[str, Any]]:
     except ModelFileError:
         raise
     except Exception as error:  # a crafted file can fail in any way
-        raise ModelFileError(f"{path}: is damaged ({type(error).__name__}: {error}).") from error
+        raise _damaged(path, error) from error
 
 
 def _skops() -> Any:
@@ -174,7 +176,10 @@ def _check_types(path: str | os.PathLike[str], data: bytes) -> None:
         {
             kind if kind not in _ALLOWED_TYPES else f"{kind} by {loader}"
             for kind, loader in _declared(schema)
-            if kind not in _ALLOWED_TYPES or loader not in _ALLOWED_LOADERS
+            if kind not in _ALLOWED_TYPES
+            or loader not in _ALLOWED_LOADERS
+            # Any other way could set its arrays unchecked.
+            or (kind.startswith("scipy.") and loader != "SparseMatrixNode")
         }
     )
     if strangers:
@@ -216,6 +221,22 @@ def _check_arrays(path: str | os.PathLike[str], archive: zipfile.ZipFile, schema
             with zipfile.ZipFile(io.BytesIO(content)) as inner:
                 size += n * sum(info.file_size for info in inner.infolist())
             _check_size(path, size, _MAX_BYTES)
+            _check_sparse(path, content)
+
+
+def _check_sparse(path: str | os.PathLike[str], content: bytes) -> None:
+    """Refuse a sparse matrix whose indices lead out of it: compiled code would follow them."""
+    try:
+        matrix: Any = sp.load_npz(io.BytesIO(content))
+        if matrix.format != "csr":
+            raise ValueError(f"a sparse matrix is {matrix.format}; expected csr")
+        matrix.check_format(full_check=True)
+    except Exception as error:  # a crafted file can fail in any way
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: str | os.PathLike[str], error: Exception) -> ModelFileError:
+    return ModelFileError(f"{path}: is damaged ({type(error).__name__}: {error}).")
 
 
 def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
@@ -246,4 +267,19 @@ def _checked_content(path: str | os.PathLike[str], content: Any) -> tuple[Pipeli
     if not isinstance(metadata, dict) or not isinstance(metadata.get("columns"), dict):
         raise ModelFileError(f"{path}: lacks the list of columns; was it written by onefit?")
     check_is_fitted(model.steps[-1][1], ["support_", "dual_coef_", "intercept_"])
+    _check_expansion(model.steps[-1][1])
     return model, metadata
+
+
+def _check_expansion(final: Any) -> None:
+    """Raise unless the arrays that predictions consist of are finite and fit each other."""
+    c, q = len(final.support_), len(final.intercept_)
+    expected = {"dual_coef_": (c, q), "intercept_": (q,)}
+    if final.kernel != "precomputed":
+        expected["X_fit_"] = (c, final.n_features_in_)
+    for name, shape in expected.items():
+        array: Any = getattr(final, name)
+        if array.shape != shape:
+            raise ValueError(f"{name} has shape {array.shape}; expected {shape}")
+        if not np.isfinite(array.data if hasattr(array, "indptr") else array).all():
+            raise ValueError(f"{name} has values that are not finite")

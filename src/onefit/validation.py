@@ -19,6 +19,7 @@ __all__ = [
     "check_no_disguise",
     "check_number",
     "check_number_columns",
+    "check_structure",
     "hint_about_rows",
 ]
 
@@ -42,8 +43,15 @@ def check_number(
     expected = f"expected {bound}{alternatives}.{' ' + hint if hint else ''}"
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name}={value!r} is of type {type(value).__name__}; {expected}")
-    if not math.isfinite(value) or value < 0 or (value == 0 and not zero_allowed):
+    if not _is_finite(value) or value < 0 or (value == 0 and not zero_allowed):
         raise ValueError(f"{name}={value!r}; {expected}")
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond the largest float
+        return False
 
 
 def check_integer(
@@ -82,6 +90,19 @@ def check_magnitude(X: Rows) -> None:
             f"X has values up to {largest:.3g} in size; expected at most {_LARGEST:g}, so that "
             "distances do not overflow. Rescale X, for instance by StandardScaler."
         )
+
+
+def check_structure(X: Any) -> None:
+    """Raise on sparse rows whose indices lead out of them: compiled code would follow them."""
+    if not hasattr(X, "indptr"):
+        return
+    try:
+        X.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(
+            f"X is a damaged sparse matrix ({error}); expected indices within its shape {X.shape}. "
+            "Build it anew, for instance by scipy.sparse.csr_array."
+        ) from error
 
 
 def check_no_disguise(X: Any) -> None:

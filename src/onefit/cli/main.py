@@ -27,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0: done. 2: something about the input, said in one line. 130: interrupted.
     """
+    _open_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
     options = argparse.Namespace()
     try:
@@ -47,6 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, OSError, MemoryError) as error:
         return _fail(error)
     return 0
+
+
+def _open_streams() -> None:
+    """Nothing in the place of streams that are closed, as by ``>&-``."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _fail(error: Exception, hint: str = "") -> int:

@@ -42,6 +42,7 @@ from onefit.validation import (
     check_magnitude,
     check_no_disguise,
     check_number,
+    check_structure,
     hint_about_rows,
 )
 
@@ -332,6 +333,7 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
             validate_data(self, X.meta, dtype=None, reset=reset, ensure_min_samples=0)
             return X
         check_no_disguise(X)
+        check_structure(X)
         try:
             rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
         except (TypeError, ValueError) as error:

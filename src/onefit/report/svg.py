@@ -170,7 +170,11 @@ def scatter(x: FloatArray, y: FloatArray, title: str) -> str:
 def histogram(predicted: FloatArray, known: FloatArray, title: str) -> str:
     """Shares of predicted values as bars, and of known ones as an outline."""
     both = np.concatenate([predicted, known])
-    edges = np.histogram_bin_edges(both, bins=min(30, max(5, int(np.sqrt(both.size)))))
+    low, high = float(both.min()), float(both.max())
+    if high - low <= max(1e-300, 1e-9 * abs(low)):  # a constant: no room for bins
+        margin = max(0.5, abs(low) / 2)
+        low, high = low - margin, high + margin
+    edges = np.linspace(low, high, min(30, max(5, int(np.sqrt(both.size)))) + 1)
     heights = [np.histogram(v, edges)[0] / max(1, v.size) for v in (predicted, known)]
     top = float(max(h.max() for h in heights)) or 1.0
     frame = Frame((float(edges[0]), float(edges[-1])), (0.0, top), width=360.0, height=220.0)
