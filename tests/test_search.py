@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -699,6 +700,19 @@ class TestErrors:
         search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV).set_params(**params)
         with pytest.raises(ValueError, match=message):
             search.fit(X, y)
+
+    @pytest.mark.parametrize("value", [np.inf, -np.inf, None, "1.0", [1.0, 2.0], 1j], ids=repr)
+    def test_scores_that_are_no_numbers(self, moons, value):
+        X, y, _ = moons
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV)
+        said = f"Quiet() returned {value!r} as '{{}}'; expected a finite number"
+        for scoring, name in (
+            (Quiet(value), "score"),
+            ({"mine": Quiet(value)}, "mine"),
+            (Quiet({"fine": 1.0, "bad": value}), "bad"),
+        ):
+            with pytest.raises(ValueError, match=re.escape(said.format(name))):
+                search.set_params(scoring=scoring, refit=False).fit(X, y)
 
     def test_other_estimators(self, moons):
         X, y, _ = moons
