@@ -693,12 +693,29 @@ class TestErrors:
             ({"param_grid": "papers"}, "param_grid='papers'"),
             ({"param_grid": {"gamma": [1]}}, "Invalid parameter 'gamma'"),
             ({"param_grid": {"kernel_width": [-1.0]}}, "kernel_width=-1.0"),
+            ({"param_grid": []}, "holds no candidates"),
         ],
     )
     def test_bad_parameters(self, moons, params, message):
         X, y, _ = moons
         search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV).set_params(**params)
         with pytest.raises(ValueError, match=message):
+            search.fit(X, y)
+
+    @pytest.mark.parametrize(
+        "params, message",
+        [
+            ({"param_grid": 5}, "param_grid=5 is of type int; expected a dict"),
+            ({"param_grid": {1: [2]}}, r"param_grid holds \{1: \[2\]\}; expected a dict"),
+            ({"param_grid": ["kernel_width"]}, "param_grid holds 'kernel_width'; expected a dict"),
+            ({"n_jobs": "a"}, "n_jobs='a' is of type str; expected an integer"),
+            ({"verbose": None}, "verbose=None is of type NoneType; expected an integer"),
+        ],
+    )
+    def test_parameters_of_another_type(self, moons, params, message):
+        X, y, _ = moons
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV).set_params(**params)
+        with pytest.raises(TypeError, match=message):
             search.fit(X, y)
 
     @pytest.mark.parametrize("value", [np.inf, -np.inf, None, "1.0", [1.0, 2.0], 1j], ids=repr)

@@ -261,6 +261,14 @@ class ManifoldSearchCV(GridSearchCV):
             check_integer("n_iter", self.n_iter, minimum=1)
         if self.memory_limit is not None:
             check_number("memory_limit", self.memory_limit)
+        for name, value in (
+            ("n_jobs", 1 if self.n_jobs is None else self.n_jobs),
+            ("verbose", self.verbose),
+        ):
+            if not isinstance(value, Integral):  # True is one
+                raise TypeError(
+                    f"{name}={value!r} is of type {type(value).__name__}; expected an integer."
+                )
 
     def _check_checkpoint(self) -> None:
         """A search that draws anew each time can never find its own checkpoint."""
