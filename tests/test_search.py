@@ -2,12 +2,16 @@
 
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from copy import deepcopy
+from functools import partial
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import pytest
@@ -18,6 +22,7 @@ from sklearn.datasets import load_wine, make_moons
 from sklearn.decomposition import PCA
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.feature_selection import SelectKBest
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics import (
     accuracy_score,
     f1_score,
@@ -41,6 +46,7 @@ from onefit import (
     cross_val_decisions,
 )
 from onefit.criteria import CRITERIA
+from onefit.search.checkpoint import fingerprint
 from onefit.search.geometry import geometry_of
 from onefit.search.progress import progress_bar
 
@@ -480,6 +486,56 @@ class TestRunning:
         assert not group_is_alive(process.pid)
 
 
+def constant(_, estimator, X, y):
+    return 1.0
+
+
+class Quiet:
+    """A scorer whose repr says nothing."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __repr__(self):
+        return "Quiet()"
+
+    def __call__(self, estimator, X, y):
+        return self.value
+
+    def score(self, estimator, X, y):
+        return self.value
+
+
+class Plain(Quiet):
+    __repr__ = object.__repr__
+
+
+def calling(value):
+    """A metric of the same name whose body is another."""
+    scope = {}
+    exec(f"def metric(a, b):\n    return {value}", scope)
+    return scope["metric"]
+
+
+#: Pairs of scorers that differ, each made anew when asked for.
+SCORERS = {
+    "metric": (
+        lambda: make_scorer(lambda a, b: 1.0),
+        lambda: make_scorer(lambda a, b: 2.0),
+    ),
+    "edited": (lambda: make_scorer(calling(1.0)), lambda: make_scorer(calling(2.0))),
+    "options": (
+        lambda: make_scorer(f1_score, average="micro"),
+        lambda: make_scorer(f1_score, average="macro"),
+    ),
+    "nested": (lambda: lambda e, X, y: (lambda: 1.0)(), lambda: lambda e, X, y: (lambda: 2.0)()),
+    "method": (lambda: Quiet(1.0).score, lambda: Quiet(2.0).score),
+    "object": (lambda: Quiet(1.0), lambda: Quiet(2.0)),
+    "address": (lambda: Plain(1.0), lambda: Plain(2.0)),
+    "class": (lambda: Plain(1.0), lambda: Quiet(1.0)),
+}
+
+
 class TestCheckpoint:
     def test_second_run_computes_nothing(self, moons, tmp_path, monkeypatch):
         X, y, _ = moons
@@ -520,6 +576,37 @@ class TestCheckpoint:
         for params in ({"estimator__graph": other}, {"scoring": make_scorer(f1_score)}):
             with pytest.raises(ValueError, match="holds another search"):
                 clone(search).set_params(**params).fit(X, y)
+
+    @pytest.mark.parametrize("pair", SCORERS, ids=str)
+    def test_other_scorers_are_refused(self, moons, tmp_path, pair):
+        """What a scorer does counts; where it is in memory does not."""
+        X, y, _ = moons
+        first, other = SCORERS[pair]
+        grid = {"ambient_penalty": [1e-3, 1e-2]}
+        search = ManifoldSearchCV(LapRLSClassifier(), grid, cv=CV, checkpoint=tmp_path / "c")
+        search.set_params(scoring=first()).fit(X, y)
+        search.set_params(scoring=first()).fit(X, y)
+        with pytest.raises(ValueError, match="holds another search"):
+            search.set_params(scoring=other()).fit(X, y)
+
+    def test_what_fingerprints_tell_apart(self):
+        long = np.array(["a"] * 2000, dtype=object)
+        other = long.copy()
+        other[1000] = "b"
+        loop, twice = [1], [[1]]
+        loop.append(loop)
+        twice[0].append(twice)
+        values = [long, other, loop, twice, [1, 23], [12, 3], {"a": {}}, {"a": []}, object]
+        values += [Quiet(1.0), Quiet(2.0), RBF(1.0), RBF(2.0), PCA(1), PCA(2), {"a", "b"}, {"ab"}]
+        prints = [fingerprint([value]) for value in values]
+        assert len(set(prints)) == len(values)
+        assert prints == [fingerprint([deepcopy(value)]) for value in values]
+
+    def test_what_hides_its_state_is_refused(self, moons, tmp_path):
+        X, y, _ = moons
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, checkpoint=tmp_path / "c")
+        with pytest.raises(TypeError, match="checkpoint with a lock"):
+            search.set_params(scoring=partial(constant, Lock())).fit(X, y)
 
     def test_other_data_are_refused(self, moons, tmp_path):
         X, y, _ = moons
@@ -606,6 +693,7 @@ class TestErrors:
             ({"param_grid": "papers"}, "param_grid='papers'"),
             ({"param_grid": {"gamma": [1]}}, "Invalid parameter 'gamma'"),
             ({"param_grid": {"kernel_width": [-1.0]}}, "kernel_width=-1.0"),
+            ({"param_grid": []}, "holds no candidates"),
         ],
     )
     def test_bad_parameters(self, moons, params, message):
@@ -613,6 +701,35 @@ class TestErrors:
         search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV).set_params(**params)
         with pytest.raises(ValueError, match=message):
             search.fit(X, y)
+
+    @pytest.mark.parametrize(
+        "params, message",
+        [
+            ({"param_grid": 5}, "param_grid=5 is of type int; expected a dict"),
+            ({"param_grid": {1: [2]}}, r"param_grid holds \{1: \[2\]\}; expected a dict"),
+            ({"param_grid": ["kernel_width"]}, "param_grid holds 'kernel_width'; expected a dict"),
+            ({"n_jobs": "a"}, "n_jobs='a' is of type str; expected an integer"),
+            ({"verbose": None}, "verbose=None is of type NoneType; expected an integer"),
+        ],
+    )
+    def test_parameters_of_another_type(self, moons, params, message):
+        X, y, _ = moons
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV).set_params(**params)
+        with pytest.raises(TypeError, match=message):
+            search.fit(X, y)
+
+    @pytest.mark.parametrize("value", [np.inf, -np.inf, None, "1.0", [1.0, 2.0], 1j], ids=repr)
+    def test_scores_that_are_no_numbers(self, moons, value):
+        X, y, _ = moons
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV)
+        said = f"Quiet() returned {value!r} as '{{}}'; expected a finite number"
+        for scoring, name in (
+            (Quiet(value), "score"),
+            ({"mine": Quiet(value)}, "mine"),
+            (Quiet({"fine": 1.0, "bad": value}), "bad"),
+        ):
+            with pytest.raises(ValueError, match=re.escape(said.format(name))):
+                search.set_params(scoring=scoring, refit=False).fit(X, y)
 
     def test_other_estimators(self, moons):
         X, y, _ = moons

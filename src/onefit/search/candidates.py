@@ -65,7 +65,7 @@ def list_candidates(
     grid: Mapping[str, Any] | Sequence[Mapping[str, Any]], n_iter: int | None, random_state: Any
 ) -> list[dict[str, Any]]:
     """All candidates of a grid, or ``n_iter`` drawn from it when it holds distributions."""
-    grids = [grid] if isinstance(grid, Mapping) else list(grid)
+    grids = _checked_grids(grid)
     is_random = any(hasattr(values, "rvs") for one in grids for values in one.values())
     if n_iter is None and is_random:
         raise ValueError(
@@ -75,6 +75,20 @@ def list_candidates(
     if n_iter is not None:
         return list(ParameterSampler(grids, n_iter, random_state=random_state))
     return list(ParameterGrid(grids))
+
+
+def _checked_grids(grid: Any) -> list[Mapping[str, Any]]:
+    """A grid, or several, as a list."""
+    expected = "expected a dict of parameter names and their values, or a list of such dicts."
+    if not isinstance(grid, Iterable):
+        raise TypeError(f"param_grid={grid!r} is of type {type(grid).__name__}; {expected}")
+    grids = [grid] if isinstance(grid, Mapping) else list(grid)
+    if not grids:
+        raise ValueError(f"param_grid={grid!r} holds no candidates; {expected}")
+    for one in grids:
+        if not isinstance(one, Mapping) or not all(isinstance(name, str) for name in one):
+            raise TypeError(f"param_grid holds {one!r:.100}; {expected}")
+    return grids
 
 
 def split_pipeline(estimator: Any) -> tuple[Pipeline | None, ManifoldEstimator, str]:

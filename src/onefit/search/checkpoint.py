@@ -8,13 +8,15 @@ they held is computed again.
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, cast
 
 import numpy as np
@@ -29,6 +31,7 @@ if sys.platform != "win32":
 __all__ = ["Checkpoint", "fingerprint"]
 
 _MAGIC = "onefit-search-2"
+_PLAIN = (bool, int, float, complex, str, bytes)
 
 
 class Checkpoint:
@@ -112,53 +115,95 @@ class Checkpoint:
 
 
 def fingerprint(parts: Iterable[Any]) -> str:
-    """SHA-256 over arrays, sparse matrices and plain values, in order."""
+    """SHA-256 over arrays, sparse matrices, values, functions and objects, in order.
+
+    Functions count by what they do, objects by class and state, neither by where they are in
+    memory. What the functions call is not looked at.
+    """
     return _fingerprint(*parts)
 
 
 def _fingerprint(*parts: Any) -> str:
     digest = hashlib.sha256()
     for part in parts:
-        _update(digest, part)
+        _update(digest, part, ())
     return digest.hexdigest()
 
 
-def _update(digest: Any, part: Any) -> None:
-    if sp.issparse(part):
-        csr = sp.csr_array(cast(Any, part))
-        for array in (np.asarray(csr.shape), csr.indptr, csr.indices, csr.data):
-            _update(digest, array)
-    elif isinstance(part, np.ndarray) and part.dtype != object:
+def _update(digest: Any, part: Any, within: tuple[int, ...]) -> None:
+    """Add one part, which is held by those whose ids are given."""
+    if part is None or type(part) in _PLAIN or isinstance(part, np.generic):
+        text = repr(part).encode("utf-8")
+        digest.update(b"%d:%b" % (len(text), text))
+    elif isinstance(part, np.ndarray) and not part.dtype.hasobject:
         digest.update(f"{part.dtype.str}{part.shape}".encode())
         digest.update(np.ascontiguousarray(part).tobytes())
-    elif isinstance(part, RowBlocks):
-        _update(digest, part.each(_fingerprint))
-    elif isinstance(part, Mapping):
-        for key in sorted(part, key=str):
-            _update(digest, str(key))
-            _update(digest, part[key])
-    elif isinstance(part, list | tuple):
-        digest.update(f"[{len(part)}".encode())
-        for item in part:
-            _update(digest, item)
-    elif isinstance(part, np.random.RandomState):
-        _update(digest, list(part.get_state(legacy=True)))
-    elif isinstance(part, functools.partial):
-        _update(digest, [part.func, part.args, part.keywords])
-    elif callable(part) and hasattr(part, "__qualname__"):
-        digest.update(f"{part.__module__}.{part.__qualname__}".encode())
-        _update_code(digest, part)
+    elif id(part) in within:
+        digest.update(f"^{within[::-1].index(id(part))}".encode())
     else:
-        digest.update(repr(part).encode("utf-8"))
+        kind, items = _opened(part)
+        digest.update(f"{kind}{len(items)}".encode())
+        for item in items:
+            _update(digest, item, (*within, id(part)))
 
 
-def _update_code(digest: Any, function: Any) -> None:
+def _opened(part: Any) -> tuple[str, Sequence[Any]]:
+    """What a part is, and what it holds."""
+    if sp.issparse(part):
+        csr = sp.csr_array(cast(Any, part))
+        return "sparse", [np.asarray(csr.shape), csr.indptr, csr.indices, csr.data]
+    if isinstance(part, np.ndarray):
+        return "array", [part.dtype.str, part.shape, part.ravel().tolist()]
+    if isinstance(part, RowBlocks):
+        return "blocks", part.each(_fingerprint)
+    if isinstance(part, Mapping):
+        return "{", [pair for key in sorted(part, key=str) for pair in (key, part[key])]
+    if isinstance(part, list | tuple):
+        return "[", part
+    if isinstance(part, set | frozenset):
+        return "set", sorted(map(_fingerprint, part))
+    if isinstance(part, np.random.RandomState):
+        return "state", list(part.get_state(legacy=True))
+    if isinstance(part, functools.partial):
+        return "partial", [part.func, part.args, part.keywords]
+    if isinstance(part, CodeType):
+        return "code", [part.co_code, part.co_consts, part.co_names, part.co_varnames]
+    if isinstance(part, type):
+        return "class", [part.__module__, part.__qualname__]
+    if isinstance(part, ModuleType):
+        return "module", [part.__name__]
+    if callable(part) and hasattr(part, "__qualname__"):
+        return "function", _function_state(part)
+    return "object", _object_state(part)
+
+
+def _function_state(function: Any) -> list[Any]:
     """What a function does, not only its name: two lambdas have the same."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return
-    digest.update(code.co_code)
-    for constant in code.co_consts:
-        digest.update(constant.co_code if hasattr(constant, "co_code") else repr(constant).encode())
-    _update(digest, [code.co_names, function.__defaults__, function.__kwdefaults__])
-    _update(digest, [cell.cell_contents for cell in function.__closure__ or ()])
+    names = ("__module__", "__qualname__", "__code__", "__defaults__", "__kwdefaults__")
+    state = [getattr(function, name, None) for name in names]
+    cells = getattr(function, "__closure__", None) or ()
+    state.append([cell.cell_contents for cell in cells if cell != CellType()])  # not yet filled
+    state.append(getattr(function, "__self__", None))
+    if isinstance(function, FunctionType | MethodType):
+        return [*state, vars(function)]
+    return [*state, getattr(function, "__wrapped__", None)]
+
+
+def _object_state(part: Any) -> list[Any]:
+    """Class and state: an estimator's parameters, which are what clones keep, or as pickle asks."""
+    call = getattr(type(part).__call__, "__code__", None) if callable(part) else None
+    if hasattr(part, "get_params") and call is None:
+        return [type(part), part.get_params(deep=False)]
+    try:
+        known = copyreg.dispatch_table.get(type(part))
+        state = part.__reduce_ex__(4) if known is None else known(part)
+    except Exception as error:
+        raise TypeError(
+            f"checkpoint with a {type(part).__name__} among data and settings: {part!r:.100} does "
+            f"not tell its state ({error}), and another one could not be told from it. Give it "
+            "__getstate__, use something else, or no checkpoint."
+        ) from error
+    if isinstance(state, str):
+        return [type(part), state]
+    items = [list(one) if isinstance(one, Iterator) else one for one in state]
+    return [type(part), call, items]

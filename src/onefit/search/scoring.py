@@ -253,8 +253,28 @@ class FoldScorer:
                 "have; use LapLogisticRegression or another scoring."
             ) from error
         if isinstance(scores[0], Mapping):
-            return {key: np.array([float(s[key]) for s in scores]) for key in scores[0]}
-        return {name: np.array([float(s) for s in scores])}
+            columns = {key: [one[key] for one in scores] for key in scores[0]}
+        else:
+            columns = {name: scores}
+        return {
+            key: np.array([_checked_score(key, scorer, one) for one in column])
+            for key, column in columns.items()
+        }
+
+
+def _checked_score(name: str, scorer: Any, value: Any) -> float:
+    """A score as a number, which may be NaN where it is not defined."""
+    try:
+        score = np.inf if isinstance(value, str | bytes) else float(value)
+    except (TypeError, ValueError):
+        score = np.inf
+    if np.isinf(score):
+        own = getattr(scorer, "__name__", None) or repr(scorer)
+        raise ValueError(
+            f"the scorer {own} returned {value!r:.100} as {name!r}; expected a finite number, or "
+            "NaN where there is no score."
+        )
+    return score
 
 
 def fold_scorer(

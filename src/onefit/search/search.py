@@ -103,7 +103,9 @@ class ManifoldSearchCV(GridSearchCV):
         1 shows a progress bar on terminals, and says beforehand what the bases will take, and
         afterwards what ``n_components="auto"`` has found.
     checkpoint : path-like, optional
-        File that keeps finished groups; a search started again with it goes on where it was.
+        File that keeps finished groups; a search started again with it goes on where it was. One
+        with other data or settings is refused; a change in what your own functions call, or read
+        from global variables, is not noticed.
     memory_limit : float, optional
         Bytes that bases may take; half of the machine's memory when None. An exact basis that
         does not fit is replaced by the largest Nystrom basis that does, with a warning. Nystrom
@@ -259,6 +261,14 @@ class ManifoldSearchCV(GridSearchCV):
             check_integer("n_iter", self.n_iter, minimum=1)
         if self.memory_limit is not None:
             check_number("memory_limit", self.memory_limit)
+        for name, value in (
+            ("n_jobs", 1 if self.n_jobs is None else self.n_jobs),
+            ("verbose", self.verbose),
+        ):
+            if not isinstance(value, Integral):  # True is one
+                raise TypeError(
+                    f"{name}={value!r} is of type {type(value).__name__}; expected an integer."
+                )
 
     def _check_checkpoint(self) -> None:
         """A search that draws anew each time can never find its own checkpoint."""
