@@ -218,6 +218,35 @@ def test_interrupts_in_every_phase(phase, tmp_path):
     assert soonest(attempt, tmp_path) < 2.0
 
 
+def hear_interrupts():
+    """A job in the background of a shell ignores interrupts, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def test_interrupts_while_it_is_imported(tmp_path):
+    """From the first line of the command on: scikit-learn and pandas take a second or two."""
+    write_table(tmp_path, 1500)
+    program = "import onefit.__main__ as it, sys; assert 'numpy' not in sys.modules; "
+    program += "print(flush=True); sys.exit(it.main())"
+    for delay in np.linspace(0.0, 1.1, 12):
+        process = subprocess.Popen(
+            [COMMAND[0], "-c", program, *WORDS],
+            cwd=tmp_path,
+            env=ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=hear_interrupts,
+        )
+        process.stdout.readline()
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+        assert process.returncode == 130
+        assert said.startswith(b"onefit: interrupted")
+        assert said.count(b"\n") == 1
+        assert set(os.listdir(tmp_path)) <= {"data.csv", "grid.json", "kept"}
+
+
 @pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
 def test_interrupts_with_workers(send, tmp_path):
     """By a signal to the command alone, or to its workers too, as a terminal does."""
@@ -232,8 +261,7 @@ def test_interrupts_with_workers(send, tmp_path):
             env=ENVIRONMENT,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            # A job in the background of a shell ignores interrupts, and so would its children.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            preexec_fn=hear_interrupts,
         )
         wait_for(lambda: n_groups(folder / "kept") > 0)
         seconds = interrupt(process, send)
