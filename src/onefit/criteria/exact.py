@@ -28,6 +28,7 @@ from onefit.criteria.common import (
 from onefit.folds import Fold
 from onefit.problem import Fit, Problem
 from onefit.solvers.convergence import warn_not_converged
+from onefit.solvers.dense import solve_dense
 from onefit.solvers.labels import solve_labels
 from onefit.solvers.points import minimize_folds
 
@@ -98,7 +99,7 @@ def _square_labels(problem: Problem, folds: Sequence[Fold]) -> list[FoldDecision
         h = np.flatnonzero(fold.test_labels & ~fold.kept_labels)
         out = np.flatnonzero(~fold.kept_labels)
         # Labels that are neither kept nor tested are removed together with the tested ones.
-        residual = sl.solve(inverse[np.ix_(out, out)], dual[out], assume_a="sym")
+        residual = solve_dense(inverse[np.ix_(out, out)], dual[out], "a fold")
         tested = np.isin(out, h)
         decisions = problem.targets[h] - residual[tested]
         results.append(FoldDecisions(problem.basis.labelled[h], decisions, None, 1 + int(is_new)))

@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-import scipy.linalg as sl
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
@@ -32,6 +31,7 @@ from onefit.folds import Fold
 from onefit.graphs import Graph
 from onefit.problem import Fit, Problem
 from onefit.solvers.correction import label_correction, label_response
+from onefit.solvers.dense import solve_dense
 from onefit.solvers.hessian import (
     FullHessian,
     NystromHessian,
@@ -295,7 +295,7 @@ def _literal_values(fit: Fit, right: FloatArray) -> FloatArray:
         H = common.copy()
         block = np.ix_(basis.labelled, basis.labelled)
         H[block] += K[block] * fit.labels.curvature[:, j]
-        values[:, j::q] = sl.solve(H, basis.values(right[:, j::q]), overwrite_a=True)
+        values[:, j::q] = solve_dense(H, basis.values(right[:, j::q]), "all rows")
     return values
 
 

@@ -24,7 +24,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg as sl
 import scipy.sparse as sp
 
 from onefit._typing import FloatArray, IntArray, Sparse
@@ -37,6 +36,7 @@ from onefit.problem import Fit, Problem
 from onefit.search.candidates import Candidate
 from onefit.search.task import at_ambient
 from onefit.solvers.correction import label_correction
+from onefit.solvers.dense import solve_dense
 from onefit.solvers.hessian import nystrom_features
 
 __all__ = [
@@ -283,10 +283,10 @@ def _solve_nystrom(
     block = nystrom.gram * F
     block.flat[:: F.size + 1] += penalty
     right = np.hstack([on_labels, nystrom.labelled])
-    solved = sl.solve(block, right, overwrite_a=True, overwrite_b=True, check_finite=False)
+    solved = solve_dense(block, right, "the labels")
     x, x_features = solved[:, : on_labels.shape[1]], solved[:, on_labels.shape[1] :]
     reached = nystrom.on_columns * F
     core = (scale / penalty) * (nystrom.on_features - reached @ x_features)
     core.flat[:: core.shape[0] + 1] += 1.0
-    inner = sl.solve(core, (on_smooth - reached @ x) / penalty, check_finite=False)
+    inner = solve_dense(core, (on_smooth - reached @ x) / penalty, "the landmarks")
     return x - scale * (x_features @ inner)

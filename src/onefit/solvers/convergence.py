@@ -6,7 +6,7 @@ import warnings
 
 from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["warn_not_converged", "warn_rounding"]
+__all__ = ["warn_condition", "warn_not_converged", "warn_rounding"]
 
 
 def warn_not_converged(what: str, max_iter: int, gradient_norm: float) -> None:
@@ -25,6 +25,16 @@ def warn_rounding(what: str, relative_gradient: float) -> None:
         f"{what}: rounding leaves a gradient of {relative_gradient:.1e} of that at f = 0, so "
         "few digits are right; lower manifold_penalty or laplacian_power, or raise "
         "ambient_penalty.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def warn_condition(what: str, reciprocal: float) -> None:
+    """Say that a linear system has too large a condition number for double precision."""
+    warnings.warn(
+        f"{what}: a linear system has the reciprocal condition number {reciprocal:.1e}, so few "
+        "digits are right; lower manifold_penalty or laplacian_power, or raise ambient_penalty.",
         ConvergenceWarning,
         stacklevel=4,
     )

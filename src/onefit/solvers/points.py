@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg as sl
 import scipy.sparse as sp
 
 from onefit._typing import BoolArray, FloatArray, IntArray, Sparse
 from onefit.basis import Basis, Deformed
 from onefit.losses import Loss
 from onefit.solvers.correction import label_correction
+from onefit.solvers.dense import solve_dense
 from onefit.solvers.hessian import FullHessian, solve_bordered
 from onefit.solvers.intercept import optimal_intercept
 from onefit.solvers.line_search import RestrictedObjective, minimize_restricted
@@ -234,7 +234,7 @@ class _FoldHessians:
         S = sp.csr_array(2.0 * column.scale * column.laplacian + sp.diags_array(diagonal))
         H = systems.basis.dense_operator(S)
         H.flat[:: H.shape[0] + 1] += 2.0 * systems.ambient_penalty
-        return np.asarray(sl.solve(H, right, overwrite_a=True, check_finite=False))
+        return solve_dense(H, right, "a fold")
 
 
 @dataclass(frozen=True)
