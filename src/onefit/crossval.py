@@ -17,7 +17,7 @@ from onefit.criteria import CRITERIA, FoldDecisions
 from onefit.criteria.common import Holdout
 from onefit.estimators import Assembled, ManifoldEstimator
 from onefit.folds import Fold, RepeatedSemiSupervisedKFold, SemiSupervisedKFold, check_folds
-from onefit.problem import Fit
+from onefit.problem import Fit, said_if_singular
 from onefit.targets import UNLABELED, Targets
 from onefit.validation import check_choice
 
@@ -185,8 +185,11 @@ def compare_criteria(
 def _by_criterion(
     criterion: str, fit: Fit, folds: Sequence[Fold], holdout: Holdout, **options: Any
 ) -> list[FoldDecisions]:
-    with _threads_for(fit.problem.n_labelled, holdout):
-        return CRITERIA[criterion](fit, folds, holdout, **options)
+    with said_if_singular(fit.problem), _threads_for(fit.problem.n_labelled, holdout):
+        results = CRITERIA[criterion](fit, folds, holdout, **options)
+        if not all(np.isfinite(result.decisions).all() for result in results):
+            raise np.linalg.LinAlgError
+        return results
 
 
 def _check_arguments(estimator: Any, criterion: str, holdout: str) -> None:

@@ -7,6 +7,8 @@ r"""One fit: the objective (1) on given rows, and its solution.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,7 +21,7 @@ from onefit.losses import Loss
 from onefit.solvers.labels import LabelFit, solve_labels
 from onefit.targets import LabelWeights
 
-__all__ = ["Fit", "Problem"]
+__all__ = ["Fit", "Problem", "said_if_singular", "singular_error"]
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,31 @@ class Problem:
             max_iter=self.max_iter,
         )
         return Fit(self, labels)
+
+
+@contextmanager
+def said_if_singular(problem: Problem) -> Iterator[None]:
+    """A failure of LAPACK in the block as an error that says what to do; overflow is silent.
+
+    Whoever uses it looks whether the results are finite.
+    """
+    try:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            yield
+    except np.linalg.LinAlgError:
+        raise singular_error(problem) from None
+
+
+def singular_error(problem: Problem) -> ValueError:
+    """What to say of a problem that double precision cannot hold."""
+    other = f"; or lower manifold_penalty={problem.manifold_penalty!r}"
+    return ValueError(
+        f"ambient_penalty={problem.ambient_penalty!r} is too small for kernel values up to "
+        f"{problem.basis.squared_norms_of_evaluation().max():.3g} and targets up to "
+        f"{np.abs(problem.targets).max():.3g}: the linear systems of the fit are singular to "
+        "rounding. Raise ambient_penalty, or rescale X or y"
+        f"{other if problem.manifold_penalty > 0.0 else ''}."
+    )
 
 
 @dataclass(frozen=True)

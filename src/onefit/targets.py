@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import column_or_1d
 
 from onefit._typing import BoolArray, FloatArray, IntArray
-from onefit.validation import check_number
+from onefit.validation import check_number, check_target_size
 
 __all__ = [
     "LabelWeights",
@@ -151,6 +151,7 @@ def regression_targets(y: Any, weightless: BoolArray | None = None) -> Targets:
             f"y has no labelled row among {len(labelled)}: every target is NaN, which marks "
             "unlabelled rows. Expected at least one known target."
         )
+    check_target_size(outputs[labelled])
     return Targets(labelled, outputs[labelled], y.ndim == 1)
 
 
@@ -211,7 +212,8 @@ def _as_float(y: Any) -> FloatArray:
         return np.array([_number(value) for value in y.flat], dtype=np.float64).reshape(y.shape)
     if y.dtype.kind not in "fiub":
         raise ValueError(f"y has dtype {y.dtype}; {_NUMBERS_EXPECTED}")
-    return y.astype(np.float64)
+    with np.errstate(over="ignore"):  # of longer floats: infinite, which is refused
+        return y.astype(np.float64)
 
 
 def _number(value: Any) -> float:
@@ -220,6 +222,8 @@ def _number(value: Any) -> float:
     try:
         if not isinstance(value, str):
             return float(value)
+    except OverflowError:  # an integer beyond the largest float
+        return math.inf
     except (TypeError, ValueError):
         pass
     raise ValueError(
@@ -236,7 +240,8 @@ def _is_missing_number(value: Any) -> bool:
     # By name, because pandas is optional and its NA compares equal to nothing, itself included.
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return True
-    return isinstance(value, Real) and math.isnan(value)
+    # NaN alone differs from itself; math.isnan would fail on integers beyond the largest float.
+    return isinstance(value, Real) and bool(value != value)
 
 
 def _reject_infinite(y: np.ndarray[Any, Any]) -> None:
@@ -302,8 +307,9 @@ def check_sample_weight(sample_weight: Any, n_rows: int) -> FloatArray:
             "sample_weight.filled(0.0) if their labels shall not count."
         )
     try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        with np.errstate(over="ignore"):  # of longer floats: infinite, which is refused
+            weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"sample_weight has entries that are no numbers: {error}.") from None
     if weights.ndim == 0:
         weights = np.full(n_rows, weights)
@@ -317,16 +323,24 @@ def check_sample_weight(sample_weight: Any, n_rows: int) -> FloatArray:
             f"sample_weight[{bad[0]}] is {float(weights[bad[0]])!r} ({bad.size} such entries); "
             "expected finite weights >= 0. A weight of 0 hides the label of its row."
         )
+    hint = "Use 0 for labels that shall not count."
+    return _divided_by_largest(weights, "sample_weight has positive entries", hint)
+
+
+def _divided_by_largest(weights: FloatArray, what: str, hint: str) -> FloatArray:
+    """Weights >= 0 with 1 as the largest, which is the same problem; an error if they differ much.
+
+    Sums and products of the weights themselves might overflow.
+    """
     positive = weights[weights > 0]
     if not positive.size:
         return weights
     if positive.max() / _WEIGHT_RANGE > positive.min():
         raise ValueError(
-            f"sample_weight has positive entries from {positive.min():.3g} to "
-            f"{positive.max():.3g}; expected a range of less than {_WEIGHT_RANGE:g}. Use 0 for "
-            "labels that shall not count."
+            f"{what} from {positive.min():.3g} to {positive.max():.3g}; expected a range of less "
+            f"than {_WEIGHT_RANGE:g}. {hint}"
         )
-    return weights / positive.max()
+    return np.asarray(weights / positive.max())
 
 
 def class_weight_array(
@@ -349,4 +363,6 @@ def class_weight_array(
         )
     for name, weight in class_weight.items():
         check_number(f"class_weight[{name!r}]", weight)
-    return np.array([float(class_weight.get(name, 1.0)) for name in names])
+    weights = np.array([float(class_weight.get(name, 1.0)) for name in names])
+    hint = "Classes that are not named weigh 1."
+    return _divided_by_largest(weights, "class_weight has weights", hint)

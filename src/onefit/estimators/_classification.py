@@ -12,12 +12,16 @@ from sklearn.base import ClassifierMixin
 
 from onefit._typing import BoolArray, FloatArray
 from onefit.blocks import by_block
-from onefit.estimators._base import ManifoldEstimator, documented
+from onefit.estimators._base import ManifoldEstimator
+from onefit.estimators._documented import documented
 from onefit.losses import HuberizedHinge, Logistic, Loss, Square, SquaredHinge
 from onefit.targets import Targets, class_codes, class_targets, class_weight_array
-from onefit.validation import check_choice, check_number
+from onefit.validation import PENALTY_LIMITS, check_choice, check_number
 
 __all__ = ["LapLogisticRegression", "LapRLSClassifier", "LapSVC"]
+
+#: Narrower than rounding at the corner of the hinge, a band holds no margins.
+_HINGE_LIMITS = (float(np.finfo(np.float64).eps), PENALTY_LIMITS[1])
 
 
 class _ManifoldClassifier(ClassifierMixin, ManifoldEstimator):
@@ -300,7 +304,7 @@ class LapSVC(_ManifoldClassifier):
 
     def _make_loss(self) -> Loss:
         check_choice("loss", self.loss, self._losses)
-        check_number("hinge_width", self.hinge_width)
+        check_number("hinge_width", self.hinge_width, limits=_HINGE_LIMITS)
         if self.loss == "squared_hinge":
             return SquaredHinge()
         return HuberizedHinge(float(self.hinge_width))

@@ -7,7 +7,8 @@ from typing import Any, Self
 from sklearn.base import RegressorMixin
 
 from onefit._typing import BoolArray, FloatArray
-from onefit.estimators._base import ManifoldEstimator, documented
+from onefit.estimators._base import ManifoldEstimator
+from onefit.estimators._documented import documented
 from onefit.losses import Loss, Square
 from onefit.targets import Targets, regression_targets
 
