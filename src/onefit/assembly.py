@@ -41,7 +41,7 @@ from onefit.memory import (
     nystrom_bytes,
 )
 from onefit.neighbors import NEIGHBOR_METHODS, find_neighbors
-from onefit.validation import check_choice, check_integer, check_number
+from onefit.validation import SMALLEST, check_choice, check_integer, check_number
 
 __all__ = [
     "GraphSettings",
@@ -213,7 +213,7 @@ class GraphSettings:
         normalized = self.laplacian == "normalized"
         if neighbors is None:
             affinity = self.graph(X) if callable(self.graph) else self.graph
-            W = check_affinity(affinity, X.shape[0])
+            W = check_affinity(affinity, X.shape[0], 1 if normalized else self.laplacian_power)
             return Graph(W, normalized, self.laplacian_power), None
         if isinstance(neighbors, DistributedAnchors):
             graph, sigma_w = neighbors.graph(
@@ -328,6 +328,7 @@ def build_factor(
     carriers = landmarks if kernel.name == "precomputed" else X[landmarks]
     columns = kernel.between(X if block is None else X[landmarks], carriers)
     P = columns[landmarks] if block is None else columns
+    _check_size(P, kernel)
     if not kernel.is_always_psd:
         check_positive_semidefinite(P, f"kernel={kernel.name!r}")
     if block is None:
@@ -343,6 +344,17 @@ def _kernel_matrix(kernel: Kernel, X: Rows, squared: FloatArray | None) -> Float
         K = drop_negligible(kernel.from_squared_distances(squared))
     else:
         K = kernel(X)
+    _check_size(K, kernel)
     if not kernel.is_always_psd:
         K = check_positive_semidefinite(K, f"kernel={kernel.name!r}")
     return K
+
+
+def _check_size(K: FloatArray, kernel: Kernel) -> None:
+    """Raise if the largest entry, which is on the diagonal, is so small that products vanish."""
+    largest = float(np.diagonal(K).max(initial=0.0))
+    if 0.0 < largest < SMALLEST:
+        raise ValueError(
+            f"kernel={kernel.name!r} has values up to {largest:.3g}; expected {SMALLEST:g} or more "
+            "somewhere. Multiply the kernel, or X, by a large number."
+        )

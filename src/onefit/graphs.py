@@ -21,6 +21,7 @@ from scipy.sparse import csgraph
 from onefit._typing import FloatArray, IntArray, Sparse
 from onefit.kernels import gaussian_decay, typical_scale
 from onefit.neighbors import Neighbors
+from onefit.validation import LARGEST
 
 __all__ = ["Graph", "SquaredLaplacian", "check_affinity", "heat_affinity"]
 
@@ -129,11 +130,15 @@ def heat_affinity(
     return W, sigma_w
 
 
-def check_affinity(affinity: Any, n_rows: int) -> Sparse:
-    """Validate a precomputed graph: N x N, symmetric, finite, no negative weight."""
+def check_affinity(affinity: Any, n_rows: int, power: int = 1) -> Sparse:
+    """Validate a precomputed graph: N x N, symmetric, finite, no negative weight.
+
+    ``power`` is that of the degrees in the penalty, which must not overflow.
+    """
     try:
-        W = sp.csr_array(affinity, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        with np.errstate(over="ignore"):  # of longer floats: infinite, which is refused
+            W = sp.csr_array(affinity, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(
             f"the graph is a {type(affinity).__name__} that is no matrix of numbers ({error}); "
             f"expected a sparse or dense affinity matrix of shape ({n_rows}, {n_rows})."
@@ -162,4 +167,17 @@ def check_affinity(affinity: Any, n_rows: int) -> Sparse:
             f"the precomputed graph is not symmetric (largest difference {asymmetry:.3g}); "
             "expected W[i, j] == W[j, i]. Symmetrise it, for instance by W.maximum(W.T)."
         )
+    _check_degrees(W, power)
     return W
+
+
+def _check_degrees(W: Sparse, power: int) -> None:
+    with np.errstate(over="ignore"):
+        largest = float(np.max(W.sum(axis=1)))
+    limit = LARGEST ** (2.0 / (power + 1.0))
+    if largest > limit or 0.0 < largest < 1.0 / limit:
+        raise ValueError(
+            f"the precomputed graph has sums of weights up to {largest:.3g} in a row; expected "
+            f"{1.0 / limit:.3g} to {limit:.3g}, so that its Laplacian neither overflows nor "
+            "vanishes. Divide the graph by its largest weight; manifold_penalty takes the factor."
+        )

@@ -69,13 +69,15 @@ class Kernel:
         if callable(self.name):
             return self._by_callable(X, X if Y is None else Y)
         try:
-            K = pairwise_kernels(X, Y, metric=self.name, **self.params)
+            with np.errstate(over="ignore", invalid="ignore"):
+                K = pairwise_kernels(X, Y, metric=self.name, **self.params)
         except TypeError as error:
             raise TypeError(
                 f"kernel={self.name!r} with kernel_params={dict(self.params)!r}: {error}. Expected "
                 f"the keyword arguments of sklearn.metrics.pairwise.{self.name}_kernel."
             ) from error
-        return np.asarray(K, dtype=np.float64, order="C")
+        K = np.asarray(K, dtype=np.float64, order="C")
+        return _checked_finite(K, f"kernel={self.name!r} with kernel_params={dict(self.params)!r}")
 
     def _by_callable(self, X: Rows, Y: Rows) -> FloatArray:
         shape = (X.shape[0], Y.shape[0])
@@ -239,9 +241,13 @@ def _checked_matrix(K: Any, shape: tuple[int, int]) -> FloatArray:
             f"the kernel callable returned an array of shape {K.shape}. "
             + _MATRIX_EXPECTED.format(shape=shape)
         )
+    return _checked_finite(K, "the kernel callable")
+
+
+def _checked_finite(K: FloatArray, what: str) -> FloatArray:
     if not np.isfinite(K).all():
         raise ValueError(
-            "the kernel callable returned NaN or infinity; expected finite values. Rescale X, or "
-            "use another kernel."
+            f"{what} returned NaN or infinity; expected finite values. Rescale X, or use another "
+            "kernel or other kernel_params."
         )
     return K
