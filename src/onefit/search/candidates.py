@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sklearn.base import is_classifier
@@ -14,6 +14,7 @@ from onefit._typing import Rows
 from onefit.assembly import GraphSettings, KernelSettings
 from onefit.estimators import ManifoldEstimator
 from onefit.kernels import median_squared_distance
+from onefit.validation import shown
 
 __all__ = [
     "Candidate",
@@ -109,10 +110,22 @@ def split_pipeline(estimator: Any) -> tuple[Pipeline | None, ManifoldEstimator, 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One candidate: its place in the search and its final estimator."""
+    """One candidate: its place in the search, its final estimator, and how a user knows it."""
 
     index: int
     model: ManifoldEstimator
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    def named(self, error: Exception) -> Exception:
+        """The same error with the candidate in it."""
+        return naming_candidate(error, self.params)
+
+
+def naming_candidate(error: Exception, params: Mapping[str, Any]) -> Exception:
+    """The error with the parameters of the candidate that has led to it, in one line."""
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    named = ", ".join(f"{name}={shown(value)}" for name, value in params.items())
+    return kind(f"{error} Candidate: {named}.")
 
 
 @dataclass(frozen=True)
@@ -214,8 +227,13 @@ def group_candidates(
     for index, params in enumerate(candidates, start=first_index):
         own = {k.removeprefix(prefix): v for k, v in params.items() if k.startswith(prefix)}
         before = {k: v for k, v in params.items() if not k.startswith(prefix)}
-        model = _varied(final, unchanged, own)
-        kernel, graph = model._checked_settings()
+        try:
+            model = _varied(final, unchanged, own)
+            kernel, graph = model._checked_settings()
+        except (TypeError, ValueError) as error:
+            if not any(name in str(error) for name in own):
+                raise  # it is not about what candidates vary
+            raise naming_candidate(error, params) from error
         kernel_key = (
             params_key(before),
             params_key(vars(kernel)),
@@ -224,7 +242,9 @@ def group_candidates(
         graph_key = params_key(vars(graph))
         shared.setdefault(kernel_key, (before, kernel, model.random_state))
         graphs.setdefault(graph_key, graph)
-        tree.setdefault(kernel_key, {}).setdefault(graph_key, []).append(Candidate(index, model))
+        tree.setdefault(kernel_key, {}).setdefault(graph_key, []).append(
+            Candidate(index, model, params)
+        )
     return [
         KernelGroup(
             *shared[kernel_key],

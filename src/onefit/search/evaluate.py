@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from onefit.assembly import build_factor
 from onefit.basis import PlaneBasis, plane_basis
 from onefit.components import Growth, grow_components
 from onefit.factors import Factor
+from onefit.problem import singular_error
 from onefit.search.candidates import Candidate, GraphGroup, KernelGroup
 from onefit.search.geometry import Geometry
 from onefit.search.held_out import held_out
@@ -29,6 +31,20 @@ def evaluate_group(
 
     With them, what there is to tell the user.
     """
+    try:
+        return _evaluate_kernel(task, geometry, group)
+    except np.linalg.LinAlgError as error:
+        # Of a factor or a basis, which all candidates of a kernel or graph have in common.
+        refusal = ValueError(
+            f"kernel and graph cannot be factored in double precision ({error}). Rescale X, or use "
+            "other widths, or another kernel."
+        )
+        raise group.graphs[0].candidates[0].named(refusal) from error
+
+
+def _evaluate_kernel(
+    task: Task, geometry: Geometry, group: KernelGroup
+) -> tuple[list[list[CandidateResult]], list[str]]:
     start = time.perf_counter()
     kernel = group.settings.resolve(geometry.X)
     squared = None if geometry.squared is None else geometry.squared.copy()
@@ -62,19 +78,48 @@ def _evaluate_graph(
     graph, _ = group.settings.build(geometry.X, geometry.neighbors_for(group.settings))
     labelled = np.flatnonzero(task.targets.labelled)
     basis = plane_basis(factor, graph.operator, labelled)
-    results = {c.index: CandidateResult(c.index) for c in group.candidates}
-    score_seconds = 0.0
-    for part in held_out(task, basis, graph, group.candidates):
-        before = time.perf_counter()
-        _score(task, part, results)
-        score_seconds += time.perf_counter() - before
-    if task.criterion == "certified":
-        _refine(task, basis, graph, group.candidates, results)
+    evaluate = partial(_evaluate_penalties, task, basis, graph)
+    try:
+        results, score_seconds = evaluate(group.candidates)
+    except np.linalg.LinAlgError:
+        culprit = _culprit(evaluate, group.candidates)
+        problem = culprit.model._pose_problem(basis, graph, task.targets, task.sample)
+        raise culprit.named(singular_error(problem)) from None
     fit_seconds = time.perf_counter() - start - score_seconds
     for result in results.values():
         result.fit_seconds += fit_seconds / len(results)
         result.score_seconds += score_seconds / len(results)
     return list(results.values())
+
+
+def _evaluate_penalties(
+    task: Task, basis: PlaneBasis, graph: AnyGraph, candidates: Sequence[Candidate]
+) -> tuple[dict[int, CandidateResult], float]:
+    """Results by index of candidates that share a basis, and the seconds that scores took."""
+    results = {c.index: CandidateResult(c.index) for c in candidates}
+    score_seconds = 0.0
+    for part in held_out(task, basis, graph, candidates):
+        before = time.perf_counter()
+        _score(task, part, results)
+        score_seconds += time.perf_counter() - before
+    if task.criterion == "certified":
+        _refine(task, basis, graph, candidates, results)
+    return results, score_seconds
+
+
+def _culprit(
+    evaluate: Callable[[Sequence[Candidate]], object], candidates: Sequence[Candidate]
+) -> Candidate:
+    """The candidate that makes the evaluation of all of them fail, by halving."""
+    while len(candidates) > 1:
+        half, rest = candidates[: len(candidates) // 2], candidates[len(candidates) // 2 :]
+        try:
+            evaluate(half)
+        except np.linalg.LinAlgError:
+            candidates = half
+        else:
+            candidates = rest
+    return candidates[0]
 
 
 def _grown(
@@ -132,8 +177,11 @@ def _score(task: Task, part: HeldOut, results: dict[int, CandidateResult]) -> No
         results[candidate.index].error_bound = bound
     for fold, values in zip(task.folds, part.decisions, strict=True):
         labels = np.flatnonzero(fold.test_labels)
+        with np.errstate(over="ignore"):
+            losses = loss.value(task.targets.values[labels], values).mean(axis=(1, 2))
+        if not np.isfinite(losses).all():
+            raise np.linalg.LinAlgError("held-out losses are not finite.")
         scores = task.scorer(labels, values)
-        losses = loss.value(task.targets.values[labels], values).mean(axis=(1, 2))
         for j, candidate in enumerate(part.members):
             result = results[candidate.index]
             for name, column in scores.items():

@@ -37,7 +37,25 @@ _CANDIDATES_FOR_A_FOLD = 2
 def held_out(
     task: Task, basis: PlaneBasis, graph: AnyGraph, candidates: Sequence[Candidate]
 ) -> Iterator[HeldOut]:
-    """Decisions of all candidates, those of one deformation after the other."""
+    """Decisions of all candidates, those of one deformation after the other.
+
+    LinAlgError where they are no numbers, whatever has overflowed or failed on the way.
+    """
+    parts = _by_deformation(task, basis, graph, candidates)
+    while True:
+        # Not around the loop of whoever asks, who may want to hear of overflow in scores.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            part = next(parts, None)
+        if part is None:
+            return
+        if not all(np.isfinite(decisions).all() for decisions in part.decisions):
+            raise np.linalg.LinAlgError("held-out decisions are not finite.")
+        yield part
+
+
+def _by_deformation(
+    task: Task, basis: PlaneBasis, graph: AnyGraph, candidates: Sequence[Candidate]
+) -> Iterator[HeldOut]:
     if _goes_by_fold(task, graph, candidates):
         yield from held_out_points(task, basis, graph, candidates)
         return

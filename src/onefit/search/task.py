@@ -75,7 +75,7 @@ def by_deformation(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
     groups: dict[Any, list[Candidate]] = {}
     for candidate in candidates:
         model = candidate.model
-        ratio = float(f"{model.manifold_penalty / model.ambient_penalty:.12g}")
+        ratio = float(f"{float(model.manifold_penalty) / float(model.ambient_penalty):.12g}")
         params = [getattr(model, name, None) for name in _LABEL_PARAMS]
         groups.setdefault((ratio, repr(params)), []).append(candidate)
     return [
