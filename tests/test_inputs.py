@@ -64,6 +64,10 @@ def with_target(cells):
     return "a,y\n" + "".join(f"{i % 7},{cell}\n" for i, cell in enumerate(cells))
 
 
+def tiny_features():
+    return "a,b,y\n" + "".join(f"{i},{i % 5}e-200,{'uv'[i % 2]}\n" for i in range(20))
+
+
 #: Name, content, and a part of the message. The target is y.
 FILES = {
     # encodings
@@ -146,10 +150,15 @@ FILES = {
     "decimal commas in the target": ("t.csv", with_target(['"1,5"', '"2,5"'] * 6), "with commas"),
     "decimal commas": ("t.csv", "a;y\n" + "1,5;u\n2,5;v\n7;u\n" * 4, "such as '1,5'"),
     "commas between thousands": ("t.csv", "a\ty\n" + "1,234.5\tu\n2,000\tv\n" * 5, "commas"),
+    "features beyond squares": ("t.csv", GOOD + "1e200,2,\n", "column 'a' has 1e+200 in row 21"),
+    "features below squares": ("t.csv", tiny_features(), "column 'b' has numbers that differ by"),
+    "targets beyond squares": ("t.csv", with_target(np.arange(20) * 1.5e299), "'y' has values up"),
+    "targets below squares": ("t.csv", with_target(np.arange(20) * 1.5e-200), "'y' has values up"),
     "nothing but the target": ("t.csv", "y\n" + "u\nv\n" * 6, "no feature is left"),
     "nothing that varies": ("t.csv", "a,b,y\n" + "1,,u\n1,,v\n" * 6, "no feature is left"),
 }  # fmt: skip
 
+BELOW_ROUNDING = '{"ambient_penalty": [1, 1e-100], "fit_intercept": [true], "n_components": [9]}'
 PENALTIES = ("kernel_width", "ambient_penalty", "manifold_penalty")
 #: Content, and a part of the message.
 GRIDS = {
@@ -160,6 +169,10 @@ GRIDS = {
     "many digits": ('{"kernel_width": [' + "9" * 5000 + "]}", "no JSON"),
     "a truth value": ('{"kernel_width": [true]}', "of type bool"),
     "empty": ("{}", "expected an object"),
+    "a penalty without digits": ('{"ambient_penalty": [1, 1e-320]}', "1e-100 to 1e+100. Candidate"),
+    "a penalty near the end": ('{"manifold_penalty": [1e308]}', "manifold_penalty=1e+308 is too"),
+    "a width without digits": ('{"graph_width": [1e-320]}', "graph_width=1e-320 is too close"),
+    "a penalty below rounding": (BELOW_ROUNDING, "Candidate: model__ambient_penalty=1e-100, "),
     "many neighbours": ('{"n_neighbors": [4000]}', "n_neighbors=4000"),
 }
 SELECT = ["select", "good.csv", "--target", "y"]
@@ -212,7 +225,7 @@ COMMANDS = {
     "negative labels": (["demo", "--labels", "-3"], "from 1 to 342"),
     # grids
     **{
-        f"grid: {name}": ([*SELECT, "--grid", f"{name}.json"], message)
+        f"grid: {name}": ([*SELECT, "--quiet", "--grid", f"{name}.json"], message)
         for name, (_, message) in GRIDS.items()
     },
     # models

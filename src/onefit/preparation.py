@@ -18,6 +18,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from onefit.validation import LARGEST, SMALLEST, check_target_size
+
 __all__ = ["MISSING", "TASKS", "Prepared", "conform", "feature_pipeline", "prepare"]
 
 #: Text that stands for a missing value, after the removal of blanks around it.
@@ -211,8 +213,16 @@ def _as_numbers(column: pd.Series[Any]) -> pd.Series[Any]:
                 "expected a number, or an empty cell where it is missing."
             )
         column = numbers
-    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    with np.errstate(over="ignore"):  # of longer floats: infinite, as below
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
     finite = np.where(np.isfinite(values), values, np.nan)
+    large = np.flatnonzero(np.abs(finite) > LARGEST)
+    if large.size:
+        raise ValueError(
+            f"column {column.name!r} has {finite[large[0]]:.3g} in row "
+            f"{column.index[large[0]] + 1}; expected numbers up to {LARGEST:g} in size, whose "
+            "squares do not overflow. Correct it, change the unit of the column, or leave it out."
+        )
     return pd.Series(finite, index=column.index, name=column.name)
 
 
@@ -291,6 +301,12 @@ def _reason_to_drop(column: pd.Series[Any], kind: str) -> str:
     if not kind:
         return f"values of type {column.dtype} are not understood"
     values = _AS_KIND[kind](column)
+    if kind == "number" and 0.0 < values.max() - values.min() < SMALLEST:
+        raise ValueError(
+            f"column {column.name!r} has numbers that differ by no more than "
+            f"{values.max() - values.min():.3g}; expected {SMALLEST:g} or more, so that their "
+            f"variance is not 0. Multiply it by {LARGEST:g} or more, or leave it out with --drop."
+        )
     n_known, n_different = int(values.notna().sum()), int(values.nunique())
     if n_known == 0:
         return "it is empty"
@@ -370,7 +386,9 @@ def _real_target(name: str, text: pd.Series[Any], numbers: pd.Series[Any]) -> np
             f"the target {name!r} has {str(text.iloc[row])[:40]!r} in row {row + 1}; regression "
             "expects finite numbers. Use --task classification for classes."
         )
-    return numbers.to_numpy(dtype=np.float64)
+    y = numbers.to_numpy(dtype=np.float64)
+    check_target_size(y[~np.isnan(y)], f"the target {name!r}")
+    return y
 
 
 def _class_target(
