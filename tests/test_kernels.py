@@ -66,6 +66,16 @@ class TestGaussian:
 
 
 class TestSquaredDistances:
+    def test_far_clusters_keep_their_digits(self):
+        """The kernel of one cluster does not depend on how far away another one is."""
+        sides = np.arange(len(X))[:, None] % 2
+        far = X + 1e4 * sides
+        D = squared_distances(far)
+        np.testing.assert_array_equal(D, D.T)
+        np.testing.assert_allclose(D, reference.squared_distances(far, far), rtol=1e-13)
+        D = squared_distances(far, far[:7] + 1e-3)
+        np.testing.assert_allclose(D, reference.squared_distances(far, far[:7] + 1e-3), rtol=1e-13)
+
     def test_against_explicit_differences(self):
         np.testing.assert_allclose(
             squared_distances(X), reference.squared_distances(X, X), atol=1e-13
@@ -85,16 +95,6 @@ class TestSquaredDistances:
         )
 
     @pytest.mark.parametrize("as_type", [np.array, sp.csr_array])
-    def test_far_clusters_keep_their_digits(self):
-        """The kernel of one cluster does not depend on how far away another one is."""
-        sides = np.arange(len(X))[:, None] % 2
-        far = X + 1e4 * sides
-        D = squared_distances(far)
-        np.testing.assert_array_equal(D, D.T)
-        np.testing.assert_allclose(D, reference.squared_distances(far, far), rtol=1e-13)
-        D = squared_distances(far, far[:7] + 1e-3)
-        np.testing.assert_allclose(D, reference.squared_distances(far, far[:7] + 1e-3), rtol=1e-13)
-
     @pytest.mark.parametrize("offset", [0.0, 1e3])
     def test_equal_rows_have_distance_zero(self, offset, as_type):
         rows = as_type(np.repeat(X, 3, axis=0) + offset)
