@@ -158,12 +158,11 @@ def some_of_the_grid(n, seed):
 
 
 def check_gradients(name, params, X, y):
-    """Fits by the bases of the search: a vanishing gradient, or Newton's method says so."""
+    """Fits by the bases of the search: Newton's method has converged, the gradient vanishes."""
     estimator, loss = ESTIMATORS[name]
     gradients = plane_gradients(estimator, loss, X, y, params)
-    worst = np.nanargmax(gradients)
+    worst = np.argmax(gradients)  # the first NaN, if there is one
     assert gradients[worst] < GRADIENT_TOL, (params[worst], gradients[worst])
-    assert np.isnan(gradients).mean() < 0.01
 
 
 def check_search(estimator, X, y, cv):
@@ -188,7 +187,7 @@ class TestHostileData:
     @pytest.mark.parametrize("name", LOSSES)
     @every_hostile
     def test_gradients(self, data, name):
-        check_gradients(name, some_of_the_grid(150, 0), *HOSTILE[data]())
+        check_gradients(name, some_of_the_grid(100, 0), *HOSTILE[data]())
 
     @every_estimator
     @every_hostile
@@ -229,7 +228,7 @@ class TestDataOfThePaper:
     @pytest.mark.parametrize("name", LOSSES)
     @every_set
     def test_gradients(self, data, name):
-        params = some_of_the_grid(150, sorted(libsvm_datasets()).index(data))
+        params = some_of_the_grid(100, sorted(libsvm_datasets()).index(data))
         check_gradients(name, params, *real_sample(data))
 
     @pytest.mark.parametrize("name", LOSSES[1:])

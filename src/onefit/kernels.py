@@ -174,7 +174,8 @@ def squared_distances(X: Rows, Y: Rows | None = None) -> FloatArray:
         D = left @ right
     rounding = (X.shape[1] + 8) * np.finfo(np.float64).eps * x2
     for rows in gen_batches(D.shape[0], _BLOCK):
-        i, j = np.nonzero(D[rows] < _FEW_DIGITS * rounding[rows, None])
+        is_small = D[rows] < _FEW_DIGITS * rounding[rows, None]
+        i, j = np.divmod(np.flatnonzero(is_small), D.shape[1])
         i += rows.start
         is_zero = D[i, j] <= rounding[i]
         D[i[is_zero], j[is_zero]] = 0.0
