@@ -27,6 +27,7 @@ import reference
 import test_numbers as checks
 from onefit import LapRLSClassifier, ManifoldSearchCV
 from onefit.datasets import libsvm_datasets
+from onefit.search.candidates import group_candidates
 
 
 def whole_grid(X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def gradients(name: str, X: np.ndarray, y: np.ndarray, sample: int | None) -> di
     start = time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = checks.plane_gradients(estimator, loss, X, y, both)
+        found = checks.plane_gradients(loss, X, y, group_candidates(estimator, both))
     return {
         "fits": len(both),
         "stopped": int(np.isnan(found).sum()),

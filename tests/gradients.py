@@ -6,7 +6,6 @@ import reference
 from onefit import LapRLSRegressor
 from onefit.assembly import build_factor
 from onefit.basis import plane_basis
-from onefit.search.candidates import group_candidates
 from onefit.search.geometry import geometry_of
 from onefit.search.task import at_ambient, by_deformation
 
@@ -19,16 +18,16 @@ def largest_gradient(model, loss, K, y):
     return relative_gradients([model], loss, K, L, y, alpha, model.intercept_[None])[0]
 
 
-def plane_gradients(model, loss, X, y, params):
-    """Gradients at the fits of all candidates by the bases of the search.
+def plane_gradients(loss, X, y, groups):
+    """Gradients at the fits of all candidates (of group_candidates) by the bases of the search.
 
     NaN where Newton's method says that it stopped short.
     """
-    groups = group_candidates(model, params)
+    model = groups[0].graphs[0].candidates[0].model
     geometry = geometry_of(X, groups)
     targets, sample = model._read_labels(X, targets_for(model, y), None)
     labelled = np.flatnonzero(targets.labelled)
-    found = np.full(len(params), np.inf)
+    found = np.full(sum(group.n_candidates for group in groups), np.inf)
     for group in groups:
         kernel = group.settings.resolve(X)
         factor = build_factor(kernel, group.settings, X, geometry.squared.copy(), 0)
@@ -36,12 +35,12 @@ def plane_gradients(model, loss, X, y, params):
         for part in group.graphs:
             graph, _ = part.settings.build(X, geometry.neighbors_for(part.settings))
             basis = plane_basis(factor, graph.operator, labelled)
-            candidates, fits = _solved(basis, graph, targets, sample, part.candidates)
+            L = reference.laplacian(graph.affinity.toarray())
+            candidates, fits, coef = _solved(basis, graph, targets, sample, part.candidates)
             alpha = np.zeros((len(fits), targets.values.shape[1], len(y)))
-            rows, weights = basis.dual_coefficients(np.column_stack([fit.coef for fit in fits]))
+            rows, weights = basis.dual_coefficients(coef)
             alpha[:, :, rows] = weights.T.reshape(*alpha.shape[:2], -1)
             b = np.array([fit.labels.intercept for fit in fits])
-            L = reference.laplacian(graph.affinity.toarray())
             models = [candidate.model for candidate in candidates]
             gradients = relative_gradients(models, loss, K, L, y, alpha, b)
             gradients[[not fit.labels.converged for fit in fits]] = np.nan
@@ -50,12 +49,19 @@ def plane_gradients(model, loss, X, y, params):
 
 
 def _solved(basis, graph, targets, sample, candidates):
-    """The candidates of one kernel and graph, and their fits, each from a start of its own."""
-    pairs = []
+    """The candidates of one kernel and graph, their fits, each from a start of its own, and coef.
+
+    The coefficients are those of ``Fit.coef``, of all fits of a ratio at once.
+    """
+    ordered, fits, coef = [], [], []
     for members in by_deformation(candidates):
         problem = members[0].model._pose_problem(basis, graph, targets, sample)
-        pairs += [(candidate, at_ambient(problem, candidate).solve()) for candidate in members]
-    return zip(*pairs, strict=True)
+        some = [at_ambient(problem, candidate).solve() for candidate in members]
+        scaled = [fit.labels.beta / fit.problem.ambient_penalty for fit in some]
+        coef.append(problem.deformed.expand(np.column_stack(scaled)))
+        ordered += members
+        fits += some
+    return ordered, fits, np.column_stack(coef)
 
 
 def relative_gradients(models, loss, K, L, y, alpha, b):
