@@ -78,8 +78,8 @@ def run(
     """
     path = partial(_path, options.results, kind)
     done = {
-        (name, int(row["repeat"]), row.get("method", ""))
-        for name in {name for name, _, _ in wanted}
+        store.unit_of(row)
+        for name in sorted({name for name, _, _ in wanted})
         for row in store.read(path(name))
     }
     waiting = [one for one in wanted if one not in done]

@@ -3,6 +3,7 @@
 A process of the tests may have used threads of BLAS and OpenMP, and must not be forked itself.
 """
 
+import itertools
 import multiprocessing
 import os
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 from unittest import mock
 
 FOLDERS = [str(Path(__file__).parent), str(Path(__file__).parents[1])]  # tests, experiments
+KILLS = 50
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["test_faults", "test_load", "onefit.cli.select", "experiments.run"])
 
@@ -57,3 +59,50 @@ def killed_after(delay, function, *arguments):
 def die(*_, **__):
     """End this process at once."""
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_fifty_times(rng, run, part_done, check):
+    """Runs that are killed up to eight times and then finish, until there were 50 kills.
+
+    ``run(name)`` gives a function with its arguments, ``part_done(name)`` says whether it left
+    something to go on with, ``check(name)`` compares what it ended with. A good part of the kills
+    must strike between the first result and the last.
+    """
+    kills, useful = 0, 0
+    for life in itertools.count():
+        seconds = seconds_of(*run(f"whole {life}"))  # every time: a machine may become busy
+        for delay in rng.uniform(0.0, 0.6 * seconds, 8):
+            if kills == KILLS or not killed_after(delay, *run(f"{life}")):
+                break
+            kills += 1
+            useful += part_done(f"{life}")
+        seconds_of(*run(f"{life}"))
+        check(f"{life}")
+        if kills == KILLS:
+            break
+    assert useful >= KILLS // 3
+
+
+def wait_for(condition, seconds=200.0):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert condition()
+
+
+def group_is_alive(group):
+    """Whether a process of the group runs; the dead count only while nobody can tell them apart."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    stats = list(Path("/proc").glob("[0-9]*/stat"))
+    return not stats or any(_is_running(stat, group) for stat in stats)
+
+
+def _is_running(stat, group):
+    try:
+        state, _, its_group = stat.read_text().rpartition(")")[2].split()[:3]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return int(its_group) == group and state != "Z"

@@ -160,14 +160,17 @@ class Objective:
         """Norm of the gradient of J in the RKHS (and in b, where f has an intercept).
 
         The gradient in the RKHS is the function with the kernel weights
-        v loss' + 2 gamma_A alpha + 2 gamma_I / N^2 L g.
+        v loss' + 2 gamma_A alpha + 2 gamma_I / N^2 L g. Many at once: alpha has a row for each,
+        and b, the penalties and whether there is an intercept are arrays.
         """
-        g = K @ alpha
-        slope = self.v * self.loss.first(self.y, g[self.labelled] + b)
-        weights = 2.0 * self.gamma_A * alpha + 2.0 * self.scale * (self.L @ g)
-        weights[self.labelled] += slope
-        squared = weights @ K @ weights + (slope.sum() ** 2 if self.intercept else 0.0)
-        return np.sqrt(max(squared, 0.0))
+        g = alpha @ K
+        slope = self.v * self.loss.first(self.y, g[..., self.labelled] + np.asarray(b)[..., None])
+        weights = 2.0 * np.asarray(self.gamma_A)[..., None] * alpha
+        weights += 2.0 * np.asarray(self.scale)[..., None] * (g @ self.L)
+        weights[..., self.labelled] += slope
+        squared = np.sum(weights @ K * weights, axis=-1)
+        squared += self.intercept * slope.sum(axis=-1) ** 2
+        return np.sqrt(np.maximum(squared, 0.0))
 
 
 def features(K):

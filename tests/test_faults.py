@@ -6,23 +6,23 @@ import json
 import os
 import resource
 import signal
+import time
 from argparse import Namespace
-from pathlib import Path
+from inspect import signature
 
 import numpy as np
 import pytest
+from joblib import Parallel
 from sklearn.datasets import make_moons
 
 import onefit.search.checkpoint as checkpoint_module
 import onefit.search.search as search_module
-from forked import die, killed_after, seconds_of, start
+from forked import die, group_is_alive, kill_fifty_times, seconds_of, start, wait_for
 from onefit import LapRLSClassifier, ManifoldSearchCV, SemiSupervisedKFold
 from onefit._files import write_aside
 from onefit.cli import main
 from onefit.search.checkpoint import Checkpoint
 
-ROOT = Path(__file__).parents[1]
-KILLS = 50
 GRID = {
     "kernel_width": [2.0**i for i in range(-4, 4)],
     "n_neighbors": [4, 8],
@@ -99,28 +99,6 @@ def evaluated(monkeypatch):
 # Killed.
 
 
-def kill_fifty_times(rng, run, part_done, check):
-    """Runs that are killed up to five times and then finish, until there were 50 kills.
-
-    ``run(name)`` gives a function with its arguments, ``part_done(name)`` says whether it left
-    something to go on with, ``check(name)`` compares what it ended with. A good part of the kills
-    must strike between the first result and the last.
-    """
-    kills, useful = 0, 0
-    for life in itertools.count():
-        seconds = seconds_of(*run(f"whole {life}"))  # every time: a machine may become busy
-        for delay in rng.uniform(0.0, seconds, 5):
-            if kills == KILLS or not killed_after(delay, *run(f"{life}")):
-                break
-            kills += 1
-            useful += part_done(f"{life}")
-        seconds_of(*run(f"{life}"))
-        check(f"{life}")
-        if kills == KILLS:
-            break
-    assert useful >= KILLS // 3
-
-
 def test_a_search_killed_at_fifty_moments(reference, tmp_path):
     def check(name):
         assert (tmp_path / f"{name}.result").read_bytes() == reference.found
@@ -165,77 +143,33 @@ def test_a_search_killed_while_it_writes(reference, tmp_path, step, nth, evaluat
     assert kept == max(0, nth - 2) + (step != "write" and nth > 1)
 
 
-def tiny_unit(one):
-    """A unit of an experiment that takes a moment."""
-    name, repeat, _ = one
-    numbers = np.random.default_rng([len(name), repeat]).normal(size=(90, 90))
-    values = np.linalg.svd(numbers)[1][:2]
-    return one, [{"set": name, "repeat": repeat, "test": f"{v:.5g}"} for v in values], 0.0
+def search_in_group(checkpoint, result):
+    os.setsid()  # a group of its own, so that its workers can be told
+    run_search(checkpoint, result, n_jobs=2)
+    os._exit(0)  # a process of multiprocessing would wait until joblib's workers are tired
 
 
-def run_experiment(results):
-    from experiments import run
-
-    wanted = [(name, repeat, "") for repeat in range(10) for name in ("first", "second")]
-    run.run("tiny", wanted, tiny_unit, Namespace(results=results, jobs=1))
-
-
-def content(folder):
-    """Files of a folder; what a killed writer left has a name that begins with a point."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return {str(p.relative_to(folder)): p.read_bytes() for p in files if p.name[0] != "."}
-
-
-has_experiments = pytest.mark.skipif(
-    not (ROOT / "experiments").is_dir(), reason="installed without the repository"
+@pytest.mark.skipif(
+    "backend_kwargs" not in signature(Parallel).parameters, reason="joblib 1.4 keeps its workers"
 )
-
-
-@has_experiments
-def test_an_experiment_killed_at_fifty_moments(tmp_path):
-    seconds_of(run_experiment, tmp_path / "whole")
-    whole = content(tmp_path / "whole")
-    assert sorted(whole) == ["machines.json", "tiny/first.csv", "tiny/second.csv"]
-    assert whole["tiny/first.csv"].count(b"\n") == 21
-
-    def check(name):
-        assert content(tmp_path / name) == whole
-
-    kill_fifty_times(
-        np.random.default_rng(1),
-        lambda name: (run_experiment, tmp_path / name),
-        lambda name: "tiny/first.csv" in content(tmp_path / name) != whole,
-        check,
-    )
-
-
-def kill_in_store(step, nth, results):
-    """An experiment that dies in one step of the n-th file that it writes."""
-    original, left = getattr(os, step), nth
-
-    def dying(*arguments, **options):
-        nonlocal left
-        left -= 1
-        if left == 0:
-            die()
-        return original(*arguments, **options)
-
-    setattr(os, step, dying)
-    run_experiment(results)
-
-
-@has_experiments
-@pytest.mark.parametrize("step", ["fsync", "replace", "unlink"])
-@pytest.mark.parametrize("nth", [1, 6])
-def test_an_experiment_killed_while_it_writes(tmp_path, step, nth):
-    process = start(kill_in_store, step, nth, tmp_path / "hurt")
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-    for name, text in content(tmp_path / "hurt").items():
-        assert text.endswith(b"\n"), name  # never half a file
-    seconds_of(run_experiment, tmp_path / "hurt")
-    seconds_of(run_experiment, tmp_path / "whole")
-    assert content(tmp_path / "hurt") == content(tmp_path / "whole")
+def test_a_search_with_workers_killed(reference, tmp_path):
+    """In turn while the workers start, and when they have given something: they go, too."""
+    rng, kills = np.random.default_rng(2), 0
+    for life in itertools.count():
+        path, result = tmp_path / f"{life}", tmp_path / f"{life}.result"
+        while kills < 8 and (kept := n_groups(path)) < N_GROUPS:
+            process = start(search_in_group, path, result)
+            if kills % 2:
+                wait_for(lambda path=path, kept=kept: n_groups(path) > kept)
+            time.sleep(rng.uniform(0.0, 0.05 if kills % 2 else 1.5))
+            process.kill()
+            process.join()
+            kills += process.exitcode != 0
+            wait_for(lambda process=process: not group_is_alive(process.pid), 30)
+        seconds_of(search_in_group, path, result)
+        assert result.read_bytes() == reference.found
+        if kills == 8:
+            break
 
 
 # Damaged.

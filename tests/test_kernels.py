@@ -66,6 +66,17 @@ class TestGaussian:
 
 
 class TestSquaredDistances:
+    def test_far_clusters_keep_their_digits(self):
+        """The kernel of one cluster does not depend on how far away another one is."""
+        sides = np.arange(len(X))[:, None] % 2
+        far = X + 1e4 * sides
+        D = squared_distances(far)
+        near = D < 1e6
+        np.testing.assert_array_equal(D[near], D.T[near])
+        np.testing.assert_allclose(D, reference.squared_distances(far, far), rtol=1e-11)
+        D = squared_distances(far, far[:7] + 0.5)
+        np.testing.assert_allclose(D, reference.squared_distances(far, far[:7] + 0.5), rtol=1e-11)
+
     def test_against_explicit_differences(self):
         np.testing.assert_allclose(
             squared_distances(X), reference.squared_distances(X, X), atol=1e-13

@@ -17,13 +17,12 @@ import onefit.cli.outputs
 import onefit.cli.select
 import onefit.report
 import onefit.search.search as search_module
-from forked import start
+from forked import group_is_alive, start, wait_for
 from onefit import LapLogisticRegression, LapRLSClassifier, LapSVC, ManifoldSearchCV
 from onefit._threads import blas_threads
 from onefit.cli import main
 from test_cli import COMMAND, ENVIRONMENT
 from test_faults import GRID, N_GROUPS, moons, n_groups, outcome, the_search
-from test_search import group_is_alive
 
 AT_ONCE = 8
 MEGABYTE = 2**20
@@ -175,13 +174,6 @@ def write_table(folder, n_rows):
         lines.append(f"{a},{b},{('u' if a > 0 else 'v') if i % 4 == 0 else ''}")
     (folder / "data.csv").write_text("\n".join(lines))
     (folder / "grid.json").write_text(json.dumps(GRID))
-
-
-def wait_for(condition, seconds=200.0):
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert condition()
 
 
 def interrupt(process, send=os.kill):

@@ -7,14 +7,17 @@ method may only stop short with a ``ConvergenceWarning`` that gives the gradient
 import re
 import warnings
 from fractions import Fraction
+from functools import cache
 from itertools import product
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import ParameterGrid
 
 import reference
+from gradients import largest_gradient, plane_gradients, targets_for
 from onefit import (
     LapRLSClassifier,
     LapRLSRegressor,
@@ -22,7 +25,7 @@ from onefit import (
     cross_val_decisions,
 )
 from onefit.datasets import libsvm_datasets
-from onefit.search.candidates import paper_grid
+from onefit.search.candidates import group_candidates, paper_grid
 from paired import ESTIMATORS
 
 #: Of the gradient at the fit, see largest_gradient, for losses as curved as the square loss.
@@ -34,6 +37,7 @@ CORNERS = [
     dict(zip(PAPER, corner, strict=True))
     for corner in product(*((values[0], values[-1]) for values in PAPER.values()))
 ]
+WHOLE_GRID = list(ParameterGrid(PAPER))
 WIDTHS = (PAPER["kernel_width"][0], PAPER["kernel_width"][-1])
 N = 60
 
@@ -106,14 +110,11 @@ HOSTILE = {
     "10,000 columns": many_columns,
 }
 
+LOSSES = ["square", "huberized_hinge", "squared_hinge", "logistic"]
+
 every_hostile = pytest.mark.parametrize("data", HOSTILE)
 every_estimator = pytest.mark.parametrize("name", ESTIMATORS)
 every_set = pytest.mark.parametrize("data", sorted(libsvm_datasets()))
-
-
-def targets_for(estimator, y):
-    """Labels as an estimator reads them: of a regressor, numbers."""
-    return np.where(y == -1, np.nan, y) if isinstance(estimator, LapRLSRegressor) else y
 
 
 def real_sample(data, n_rows=120, n_labelled=30):
@@ -136,32 +137,6 @@ def quiet_fit(model, X, y):
     return not caught
 
 
-def largest_gradient(model, loss, K, y):
-    """Norm of the gradient of J at the fit, over the most that the loss can add to it at f = 0.
-
-    The worst output counts.
-    """
-    labelled = np.flatnonzero(y != -1)
-    classes = np.unique(y[labelled])
-    codes = y[labelled][:, None] == (classes[1:] if len(classes) == 2 else classes)
-    outputs = np.where(codes, 1.0, -1.0)
-    if isinstance(model, LapRLSRegressor):
-        outputs = y[labelled][:, None].astype(float)
-    L = reference.laplacian(model.graph_.toarray())
-    v = np.full(len(labelled), 1.0 / len(labelled))
-    curvature = max(1.0, loss.second(np.ones(1), np.ones(1))[0] / 2.0)
-    worst = 0.0
-    for j, target in enumerate(outputs.T):
-        alpha = np.zeros(len(y))
-        alpha[model.support_] = model.dual_coef_[:, j]
-        J = reference.Objective(
-            L, labelled, target, v, loss, model.ambient_penalty, model.manifold_penalty
-        )
-        slope = v @ np.abs(loss.first(target, np.zeros(len(target)))) + np.finfo(float).tiny
-        worst = max(worst, J.gradient(K, alpha) / slope / curvature)
-    return worst
-
-
 def check_corners(name, corners, X, y):
     """Fits at corners of the grid: finite decisions, and a vanishing gradient or a warning."""
     estimator, loss = ESTIMATORS[name]
@@ -173,6 +148,26 @@ def check_corners(name, corners, X, y):
         if converged:
             gradient = largest_gradient(model, loss, kernels[params["kernel_width"]], y)
             assert gradient < GRADIENT_TOL, (params, gradient)
+
+
+@cache
+def whole_grid():
+    """All candidates of the paper with the square loss, by kernel and graph."""
+    return group_candidates(ESTIMATORS["square"][0], WHOLE_GRID)
+
+
+def some_of_the_grid(name, n, seed):
+    """Candidates of the whole grid, some with an intercept, drawn at random."""
+    chosen = np.random.default_rng(seed).permutation(2 * len(WHOLE_GRID))[:n]
+    params = [{**WHOLE_GRID[i // 2], "fit_intercept": bool(i % 2)} for i in chosen]
+    return group_candidates(ESTIMATORS[name][0], params)
+
+
+def check_gradients(name, groups, X, y):
+    """Fits by the bases of the search: Newton's method has converged, the gradient vanishes."""
+    gradients = plane_gradients(ESTIMATORS[name][1], X, y, groups)
+    worst = np.argmax(gradients)  # the first NaN, if there is one
+    assert gradients[worst] < GRADIENT_TOL, (worst, gradients[worst])
 
 
 def check_search(estimator, X, y, cv):
@@ -189,6 +184,15 @@ class TestHostileData:
     def test_whole_grid(self, data):
         X, y = HOSTILE[data]()
         check_search(LapRLSRegressor(), X, y, cv=2)
+
+    @every_hostile
+    def test_gradients_over_the_whole_grid(self, data):
+        check_gradients("square", whole_grid(), *HOSTILE[data]())
+
+    @pytest.mark.parametrize("name", LOSSES)
+    @every_hostile
+    def test_gradients(self, data, name):
+        check_gradients(name, some_of_the_grid(name, 100, 0), *HOSTILE[data]())
 
     @every_estimator
     @every_hostile
@@ -222,7 +226,17 @@ class TestDataOfThePaper:
         X, y = real_sample(data)
         check_search(LapRLSClassifier(), X, y, cv=3)
 
-    @pytest.mark.parametrize("name", ["huberized_hinge", "squared_hinge", "logistic"])
+    @every_set
+    def test_gradients_over_the_whole_grid(self, data):
+        check_gradients("square", whole_grid(), *real_sample(data))
+
+    @pytest.mark.parametrize("name", LOSSES)
+    @every_set
+    def test_gradients(self, data, name):
+        some = some_of_the_grid(name, 100, sorted(libsvm_datasets()).index(data))
+        check_gradients(name, some, *real_sample(data))
+
+    @pytest.mark.parametrize("name", LOSSES[1:])
     @every_set
     def test_corners(self, data, name):
         check_corners(name, CORNERS[::3], *real_sample(data))

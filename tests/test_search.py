@@ -10,7 +10,6 @@ import textwrap
 import time
 from copy import deepcopy
 from functools import partial
-from pathlib import Path
 from threading import Lock
 
 import numpy as np
@@ -35,6 +34,7 @@ from sklearn.neighbors import kneighbors_graph
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
+from forked import group_is_alive
 from onefit import (
     LapLogisticRegression,
     LapRLSClassifier,
@@ -420,24 +420,6 @@ class TestParallel:
         for key, column in one.cv_results_.items():
             if "time" not in key:
                 np.testing.assert_array_equal(column, two.cv_results_[key])
-
-
-def group_is_alive(group):
-    """Whether a process of the group runs; the dead count only while nobody can tell them apart."""
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    stats = list(Path("/proc").glob("[0-9]*/stat"))
-    return not stats or any(_is_running(stat, group) for stat in stats)
-
-
-def _is_running(stat, group):
-    try:
-        state, _, its_group = stat.read_text().rpartition(")")[2].split()[:3]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return int(its_group) == group and state != "Z"
 
 
 class TestRunning:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["check_regular", "is_special", "write_aside"]
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["check_regular", "is_special", "lock", "locked", "write_aside"]
 
 
 def is_special(path: Path) -> bool:
@@ -22,6 +26,26 @@ def check_regular(path: str | os.PathLike[str]) -> None:
     if is_special(Path(path)) or Path(path).is_dir():
         what = "a folder" if Path(path).is_dir() else "a device or a pipe"
         raise ValueError(f"{os.fspath(path)}: is {what}; expected the name of a file to write.")
+
+
+def lock(descriptor: int) -> None:
+    """Wait until no other process has the lock of a file; it goes when the file is closed."""
+    if sys.platform != "win32":  # there, one process at a time
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+@contextmanager
+def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """A block that one process at a time can be in: for files that are read and then replaced."""
+    if sys.platform == "win32":  # there, folders cannot be opened
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        lock(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -33,6 +33,10 @@ __all__ = ["Kernel", "check_positive_semidefinite", "median_squared_distance", "
 _ALWAYS_PSD = frozenset({"gaussian", "rbf", "linear", "laplacian", "cosine", "chi2"})
 _MEDIAN_SAMPLE = 1000
 _BLOCK = 256
+#: Numbers in a block of differences.
+_PAIRS = 2**20
+#: Squared distances below this times their rounding have too few digits for a wide kernel.
+_FEW_DIGITS = 1e8
 _NEGLIGIBLE = 1e-100
 _MATRIX_EXPECTED = (
     "Expected k(X, Y) to return the kernel matrix of shape {shape}; a function of two single rows "
@@ -153,7 +157,8 @@ def squared_distances(X: Rows, Y: Rows | None = None) -> FloatArray:
     Dense rows are centred at the median of ``Y`` first: distances do not change, and the
     cancellation in :math:`\lVert x \rVert^2 - 2 x'y + \lVert y \rVert^2` grows neither with an
     offset of the data nor with a few rows far away. What is below the rounding of this formula is
-    set to 0, so that equal rows have distance 0.
+    set to 0, so that equal rows have distance 0. Dense rows that the formula leaves few digits of,
+    near each other and far from the centre, are subtracted instead.
     """
     to_itself = Y is None
     Y = X if Y is None else Y
@@ -171,11 +176,29 @@ def squared_distances(X: Rows, Y: Rows | None = None) -> FloatArray:
         D = left @ right
     rounding = (X.shape[1] + 8) * np.finfo(np.float64).eps * x2
     for rows in gen_batches(D.shape[0], _BLOCK):
-        block = D[rows]
-        block[block <= rounding[rows, None]] = 0.0
+        is_small = D[rows] < _FEW_DIGITS * rounding[rows, None]
+        i, j = np.divmod(np.flatnonzero(is_small), D.shape[1])
+        i += rows.start
+        is_zero = D[i, j] <= rounding[i]
+        D[i[is_zero], j[is_zero]] = 0.0
+        if not sp.issparse(X):
+            _subtract_rows(D, X, Y, i[~is_zero], j[~is_zero], to_itself)
     if to_itself:
         np.fill_diagonal(D, 0.0)
     return D
+
+
+def _subtract_rows(
+    D: FloatArray, X: FloatArray, Y: FloatArray, i: IntArray, j: IntArray, to_itself: bool
+) -> None:
+    """Write squared distances of some pairs to D, digit for digit."""
+    step = max(1, _PAIRS // X.shape[1])
+    for start in range(0, i.size, step):
+        pairs = slice(start, start + step)
+        difference = X[i[pairs]] - Y[j[pairs]]
+        D[i[pairs], j[pairs]] = np.einsum("ij,ij->i", difference, difference)
+        if to_itself:
+            D[j[pairs], i[pairs]] = D[i[pairs], j[pairs]]
 
 
 def evenly_spaced_rows(n_rows: int, n_wanted: int) -> IntArray:

@@ -13,7 +13,6 @@ import functools
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -22,11 +21,8 @@ from typing import Any, cast
 import numpy as np
 import scipy.sparse as sp
 
-from onefit._files import check_regular
+from onefit._files import check_regular, lock
 from onefit.blocks import RowBlocks
-
-if sys.platform != "win32":
-    import fcntl
 
 __all__ = ["Checkpoint", "fingerprint"]
 
@@ -85,8 +81,7 @@ class Checkpoint:
         try:
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             try:
-                if sys.platform != "win32":  # there, one process at a time
-                    fcntl.flock(descriptor, fcntl.LOCK_EX)
+                lock(descriptor)
                 while data:
                     data = data[os.write(descriptor, data) :]
                 os.fsync(descriptor)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterable
+from inspect import signature
 from itertools import islice
 from multiprocessing import parent_process
-from threading import current_thread, main_thread
+from threading import Thread, current_thread, main_thread
 from typing import Any
 
 from joblib import Parallel, delayed
@@ -29,10 +31,11 @@ def results_as_they_come(
 
     Closed early, after an interrupt or a full disk, it ends the workers.
     """
-    here = os.getpid()
+    backend, here = get_active_backend()[0], os.getpid()
     jobs = (delayed(_in_worker)(here, function, arguments) for arguments in calls)
-    if get_active_backend()[0].supports_return_generator:
-        results = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
+    if backend.supports_return_generator:
+        options = _for_children(here) if type(backend).__name__ == "LokyBackend" else {}
+        results = Parallel(n_jobs=n_jobs, return_as="generator_unordered", **options)(jobs)
         try:
             for result in results:  # noqa: UP028, because "yield from" closes with a warning
                 yield result
@@ -57,6 +60,24 @@ def _in_worker(asked_by: int, function: Callable[..., Any], arguments: tuple[Any
     if is_process and current_thread() is main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return function(*arguments)
+
+
+def _for_children(parent: int) -> dict[str, Any]:
+    """Let workers that are children of this process end with it, as far as joblib can (1.5)."""
+    if "backend_kwargs" not in signature(Parallel).parameters:
+        return {}
+    return {"initializer": _end_with, "initargs": (parent,)}
+
+
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent; a killed one cannot, and joblib waits minutes."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.2)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def shared_with_workers(data: Any) -> Any:
