@@ -41,6 +41,7 @@ def lower_solve(triangle, right):
 #: From a general matrix, a positive definite one, and some columns: ours and SciPy's.
 CALLS = {
     "product": (lambda A, S, B: _lapack.product(A.T, A), lambda A, S, B: A.T @ A),
+    "copied": (lambda A, S, B: _lapack.copied(A), lambda A, S, B: A),
     "vector": (lambda A, S, B: _lapack.product(A, B[:, 0]), lambda A, S, B: A @ B[:, 0]),
     "stack": (
         lambda A, S, B: _lapack.product(np.stack([A, S]), B),

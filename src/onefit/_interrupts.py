@@ -21,8 +21,9 @@ __all__ = ["aside", "is_long"]
 
 T = TypeVar("T")
 
-#: Multiplications from which on a call is made aside; a core takes about a tenth of a second.
-_LONG = 1e9
+#: Multiplications from which on a call is made aside. A core needs about a hundredth of a second for
+#: them; several that others keep busy can need a hundred times as long.
+_LONG = 1e8
 #: Seconds after which an interrupt is noticed on systems whose locks do not notice any.
 _PATIENCE = 0.1
 

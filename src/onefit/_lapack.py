@@ -8,9 +8,10 @@ are the same.
 from __future__ import annotations
 
 import ctypes
+import math
 import warnings
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg as sl
@@ -25,6 +26,7 @@ __all__ = [
     "apply_reflectors",
     "cho_factor",
     "cho_solve",
+    "copied",
     "eigh",
     "inverse_from_cholesky",
     "lu_solve",
@@ -37,6 +39,8 @@ __all__ = [
     "tridiagonal",
 ]
 
+#: Multiplications in the time in which a number is written to fresh memory.
+_COPY = 50
 #: Multiplications of dense matrices in the time of one with a sparse matrix.
 _SPARSE = 10
 #: Parts of a long product of a sparse matrix.
@@ -45,9 +49,14 @@ _PARTS = 50
 
 def product(A: Any, B: Any) -> FloatArray:
     """A @ B, of arrays or stacks of them."""
-    columns = B.shape[-1] if B.ndim > 1 else 1
-    result: FloatArray = aside(float(A.size) * columns, np.matmul, A, B)
+    n_results = math.prod(A.shape[:-1]) * (B.shape[-1] if B.ndim > 1 else 1)
+    result: FloatArray = aside(n_results * (_COPY + A.shape[-1]), np.matmul, A, B)
     return result
+
+
+def copied(A: FloatArray, order: Literal["C", "F"] = "F") -> FloatArray:
+    """A copy in this order: of a large matrix it takes a second itself."""
+    return aside(_COPY * A.size, np.array, A, order=order)
 
 
 def sparse_product(S: Any, B: FloatArray) -> FloatArray:
@@ -67,7 +76,8 @@ def tridiagonal(A: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, Floa
     """
     n = A.shape[0]
     size = int(sl.lapack.dsytrd_lwork(n, lower=1)[0])
-    if not is_long(n**3):
+    # Half of the work is on vectors, of which threads that wait for each other make the most.
+    if not is_long(10 * n**3):
         return sl.lapack.dsytrd(A, lower=1, lwork=size, overwrite_a=1)[:4]
     A = np.asfortranarray(A)
     d, e, scales = np.empty(n), np.empty(n - 1), np.empty(n - 1)
@@ -93,7 +103,7 @@ def pivoted_cholesky(A: FloatArray, *, overwrite: bool) -> tuple[FloatArray, Int
     if not is_long(n**3):
         factor, pivots, rank, _ = sl.lapack.dpstrf(A, lower=1, overwrite_a=overwrite)
         return factor, pivots.astype(np.intp) - 1, int(rank)
-    A = np.asfortranarray(A) if overwrite else np.array(A, order="F")
+    A = np.asfortranarray(A) if overwrite else copied(A)
     pivots, rank = np.empty(n, np.intc), np.empty(1, np.intc)
     _aside("dpstrf", b"L", n, A, n, pivots, rank, -1.0, np.empty(2 * n))
     return A, pivots.astype(np.intp) - 1, int(rank[0])
@@ -125,9 +135,9 @@ def solve(A: FloatArray, B: FloatArray) -> FloatArray:
 def cho_factor(A: FloatArray) -> tuple[FloatArray, bool]:
     """The lower triangle of ``scipy.linalg.cho_factor``, with anything above it; A is kept."""
     n = A.shape[0]
-    if not is_long(n**3):
+    if not is_long(n**3 / 6):
         return sl.cho_factor(A, lower=True, check_finite=False)
-    A = np.array(A, order="F")
+    A = copied(A)
     info = _aside("dpotrf", b"L", n, A, n)
     if info > 0:
         raise sl.LinAlgError(f"{info}-th leading minor of the array is not positive definite")
@@ -139,7 +149,7 @@ def cho_solve(factor: tuple[FloatArray, bool], B: FloatArray) -> FloatArray:
     n = factor[0].shape[0]
     if not is_long(n * B.size):
         return sl.cho_solve(factor, B, check_finite=False)
-    B = np.array(B, order="F")
+    B = copied(B)
     _aside("dpotrs", b"L", n, B.shape[1], np.asfortranarray(factor[0]), n, B, n)
     return B
 
@@ -149,7 +159,7 @@ def inverse_from_cholesky(lower: FloatArray) -> FloatArray:
     n = lower.shape[0]
     if not is_long(n**3):
         return sl.lapack.dpotri(lower, lower=1)[0]
-    result = np.array(lower, order="F")
+    result = copied(lower)
     _aside("dpotri", b"L", n, result, n)
     return result
 
@@ -166,7 +176,7 @@ def solve_triangular(
         return sl.solve_triangular(A, B, lower=lower, overwrite_b=overwrite, check_finite=False)
     if not A.flags.f_contiguous:  # as SciPy does
         A, lower, trans = np.asfortranarray(A.T), not lower, True
-    B = np.asfortranarray(B) if overwrite else np.array(B, order="F")
+    B = np.asfortranarray(B) if overwrite else copied(B)
     words = b"L" if lower else b"U", b"T" if trans else b"N", b"N"
     info = _aside("dtrtrs", *words, n, B.shape[1], A, n, B, n)
     if info > 0:
@@ -191,7 +201,7 @@ def eigh(A: FloatArray) -> tuple[FloatArray, FloatArray]:
     if not is_long(n**3):
         return sl.eigh(A, driver="evd", check_finite=False)
     sizes = [int(size) for size in sl.lapack.dsyevd_lwork(n, lower=1)[:2]]
-    A, values = np.array(A, order="F"), np.empty(n)
+    A, values = copied(A), np.empty(n)
     works = np.empty(sizes[0]), sizes[0], np.empty(sizes[1], np.intc), sizes[1]
     info = _aside("dsyevd", b"V", b"L", n, A, n, values, *works)
     if info > 0:  # pragma: no cover - no finite matrix is known

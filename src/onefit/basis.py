@@ -36,6 +36,7 @@ from scipy.sparse import csgraph
 from onefit._interrupts import aside
 from onefit._lapack import (
     apply_reflectors,
+    copied,
     lu_solve,
     product,
     solve_triangular,
@@ -339,7 +340,7 @@ class PlaneBasis:
 
     def rotate(self, coef: FloatArray, *, back: bool) -> FloatArray:
         """Q coef (``back``) or Q' coef."""
-        result = np.array(coef, order="F")
+        result = copied(coef)
         reflectors, scales = self.reflectors
         if scales.size:
             trans = "N" if back else "T"
@@ -426,5 +427,5 @@ def plane_basis(
         empty = np.empty((0, 0)), np.empty(0)
         return PlaneBasis(factor, empty, np.diagonal(M), np.empty(0), laplacian, labelled)
     reduced, diagonal, off_diagonal, scales = tridiagonal(M.T)
-    reflectors = np.asfortranarray(reduced[1:, :-1])
+    reflectors = copied(reduced[1:, :-1])
     return PlaneBasis(factor, (reflectors, scales), diagonal, off_diagonal, laplacian, labelled)
