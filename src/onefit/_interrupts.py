@@ -21,7 +21,7 @@ __all__ = ["aside", "is_long"]
 
 T = TypeVar("T")
 
-#: Multiplications from which on a call is made aside. A core needs about a hundredth of a second for
+#: Multiplications from which on a call is made aside. A core needs a hundredth of a second for
 #: them; several that others keep busy can need a hundred times as long.
 _LONG = 1e8
 #: Seconds after which an interrupt is noticed on systems whose locks do not notice any.

@@ -36,18 +36,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _short_warnings():
             importlib.import_module(f"onefit.cli.{options.command}").run(options)
             sys.stdout.flush()
-    except KeyboardInterrupt:
-        return _say(_interruption(getattr(options, "checkpoint", None)), _INTERRUPTED)
     except BrokenPipeError:
         # Whoever read our output has gone; nothing more can be said to them.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
         return _BROKEN_PIPE
-    except ImportError as error:
-        is_ours = "onefit" in str(error)
-        return _fail(error, "" if is_ours else "; install it with pip install 'onefit[all]'")
-    except (ValueError, TypeError, OSError, MemoryError) as error:
-        return _fail(error)
+    except (KeyboardInterrupt, Exception) as error:
+        if _is_interruption(error):
+            return _say(_interruption(getattr(options, "checkpoint", None)), _INTERRUPTED)
+        if isinstance(error, ImportError):
+            is_ours = "onefit" in str(error)
+            return _fail(error, "" if is_ours else "; install it with pip install 'onefit[all]'")
+        if isinstance(error, (ValueError, TypeError, OSError, MemoryError)):
+            return _fail(error)
+        raise
     return 0
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind it: modules in C make an ImportError of it while they start."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _open_streams() -> None:
