@@ -71,10 +71,13 @@ CALLS = {
         lambda A, S, B: _lapack.lu_solve(sl.lu_factor(A), B, trans=1),
         lambda A, S, B: sl.lu_solve(sl.lu_factor(A), B, trans=1),
     ),
-    "solve": (lambda A, S, B: _lapack.solve(A.copy(), B), lambda A, S, B: sl.solve(A, B)),
+    "solve": (
+        lambda A, S, B: _lapack.solve(A.copy(), B),
+        lambda A, S, B: sl.lapack.dgesv(A, B)[::2] + (0,),
+    ),
     "solve_one": (
-        lambda A, S, B: _lapack.solve(A.copy(), B[:, 0]),
-        lambda A, S, B: sl.solve(A, B[:, 0]),
+        lambda A, S, B: _lapack.solve(A.copy(), B[:, 0])[1],
+        lambda A, S, B: sl.lapack.dgesv(A, B[:, 0])[2],
     ),
     "cho_factor": (
         lambda A, S, B: np.tril(_lapack.cho_factor(S)[0]),
@@ -140,9 +143,6 @@ def test_errors(long_calls):
         _lapack.cho_factor(np.diag([1.0, -1.0, 1.0]))
     with pytest.raises(sl.LinAlgError, match="diagonal 1"):
         _lapack.solve_triangular(np.diag([1.0, 0.0, 1.0]), np.ones((3, 1)))
-    with pytest.raises(sl.LinAlgError, match="singular"):
-        _lapack.solve(np.ones((3, 3)), np.ones(3))
+    assert _lapack.solve(np.ones((3, 3)), np.ones(3))[2] > 0
     with pytest.raises(ValueError, match="argument 2 of dpotrf"):
         _lapack._aside("dpotrf", b"L", -1, np.ones((1, 1)), 1)
-    with pytest.warns(sl.LinAlgWarning, match="Ill-conditioned"):
-        _lapack.solve(np.diag([1.0, 1e-30]), np.ones(2))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import warnings
 from functools import cache
 from typing import Any, Literal
 
@@ -115,21 +114,18 @@ def lu_solve(factor: tuple[FloatArray, IntArray], B: FloatArray, *, trans: int =
     return aside(work, sl.lapack.dgetrs, *factor, B, trans=trans)[0]
 
 
-def solve(A: FloatArray, B: FloatArray) -> FloatArray:
-    """``scipy.linalg.solve`` of a general matrix, which may be written over."""
+def solve(A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray, int]:
+    """LU factors, solution for B of shape (n,) or (n, m), and ``info``: LAPACK's ``gesv``.
+
+    A matrix in Fortran order is written over.
+    """
     n = A.shape[0]
     if not is_long(n**3):
-        return np.asarray(sl.solve(A, B, overwrite_a=True, check_finite=False))
-    A = np.asfortranarray(A)
-    norm = sl.lapack.dlange("1", A)  # type: ignore[call-arg]
+        factor, _, solution, info = sl.lapack.dgesv(A, B, overwrite_a=1)
+        return factor, solution, info
     factor, pivots, info = aside(n**3, sl.lapack.dgetrf, A, overwrite_a=1)
-    if info > 0:
-        raise sl.LinAlgError("A singular matrix detected.")
-    condition = sl.lapack.dgecon(factor, norm)[0]
-    if condition < np.finfo(np.float64).eps:
-        message = f"Ill-conditioned matrix (rcond={condition:.6g}): result may not be accurate."
-        warnings.warn(message, sl.LinAlgWarning, stacklevel=2)
-    return lu_solve((factor, pivots), B.reshape(n, -1)).reshape(B.shape)
+    solution = lu_solve((factor, pivots), B.reshape(n, -1))
+    return factor, solution.reshape(B.shape), info
 
 
 def cho_factor(A: FloatArray) -> tuple[FloatArray, bool]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.linalg as sl
 
 from onefit._lapack import cho_factor, inverse_from_cholesky
 from onefit._typing import FloatArray
