@@ -246,7 +246,8 @@ def test_interrupts_while_it_is_imported(tmp_path):
         time.sleep(delay)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
-        assert process.returncode == 130
+        # Python itself ends with the signal if it came within exec("..."); shells say 130 then.
+        assert process.returncode in (130, -signal.SIGINT)
         assert said.startswith(b"onefit: interrupted")
         assert said.count(b"\n") == 1
         assert set(os.listdir(tmp_path)) <= {"data.csv", "grid.json", "kept"}
