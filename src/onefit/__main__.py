@@ -12,7 +12,7 @@ def main() -> int:
     try:
         from onefit.cli import main as run
 
-        return run()
+        return run(owns_process=True)
     except KeyboardInterrupt:
         print("onefit: interrupted; nothing was written.", file=sys.stderr)
         return 130

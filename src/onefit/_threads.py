@@ -10,7 +10,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["blas_threads"]
+__all__ = ["blas_threads", "set_threads", "threads_of_libraries"]
 
 _lock = threading.Lock()
 #: Limits in force, of all threads: there is one number for the whole process.
@@ -54,3 +54,15 @@ def _change(change: Callable[[int], None], n: int) -> None:
     if _limiter is not None:
         _limiter.restore_original_limits()
     _limiter = None if now is None else _controller().limit(limits=now, user_api="blas")
+
+
+def threads_of_libraries() -> list[int | None]:
+    """Threads that each library may use, as this thread sees it."""
+    return [library.num_threads for library in _controller().lib_controllers]
+
+
+def set_threads(numbers: list[int | None]) -> None:
+    """Let this thread see what another one saw: OpenMP has a number for every thread."""
+    for library, n in zip(_controller().lib_controllers, numbers, strict=True):
+        if library.num_threads != n:
+            library.set_num_threads(n)

@@ -33,6 +33,17 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 from scipy.sparse import csgraph
 
+from onefit._interrupts import aside
+from onefit._lapack import (
+    apply_reflectors,
+    copied,
+    lu_solve,
+    product,
+    solve_triangular,
+    solve_unit_triangular,
+    sparse_product,
+    tridiagonal,
+)
 from onefit._typing import FloatArray, IntArray, Sparse
 from onefit.anchors import Operator
 from onefit.factors import Factor
@@ -166,7 +177,7 @@ class KernelBasis:
         return self.kernel.shape[0]
 
     def values(self, coef: FloatArray) -> FloatArray:
-        return self.kernel @ coef
+        return product(self.kernel, coef)
 
     def labelled_values(self, coef: FloatArray) -> FloatArray:
         return self.labelled_kernel @ coef
@@ -188,7 +199,7 @@ class KernelBasis:
         return np.diagonal(self.kernel)
 
     def dense_operator(self, S: Sparse) -> FloatArray:
-        return S @ self.kernel
+        return sparse_product(S, self.kernel)
 
     def deform(self, ratio: float) -> Deformed:
         if ratio == 0.0:
@@ -201,7 +212,7 @@ class KernelBasis:
         # columns permuted so that the labelled ones come last.
         D = self._laplacian_times_kernel(order, ratio)
         D[np.arange(n), order] += 1.0
-        lu, pivots, info = sl.lapack.dgetrf(D.T, overwrite_a=1)
+        lu, pivots, info = aside(n**3, sl.lapack.dgetrf, D.T, overwrite_a=1)
         if info != 0:  # pragma: no cover - I + rKL has eigenvalues >= 1 for any PSD kernel
             raise np.linalg.LinAlgError("I + r K L is singular: the kernel is not PSD.")
         return _DeformedKernel(self, order, lu, pivots)
@@ -217,15 +228,15 @@ class KernelBasis:
         has_constants = np.abs(L.sum(axis=1)).max() <= 1e-12 * np.abs(L.data).max(initial=0.0)
         L = ratio * L
         if not has_constants:
-            return L @ K
+            return sparse_product(L, K)
         part = csgraph.connected_components(self.laplacian, directed=False)[1].astype(np.intp)
         size = np.bincount(part)
         if not _is_almost_constant(K, part, size):
-            return L @ K
+            return sparse_product(L, K)
         rows = np.arange(self.n_rows)
         average = sp.csr_array((1.0 / size[part], (part, rows)), shape=(size.size, rows.size))
         means: FloatArray = np.asarray(average @ K)
-        return L @ (K - means[part])
+        return sparse_product(L, K - means[part])
 
     def dual_coefficients(self, coef: FloatArray) -> tuple[IntArray, FloatArray]:
         rows = np.flatnonzero(np.any(coef != 0.0, axis=1))
@@ -248,14 +259,13 @@ class _DeformedKernel:
         first = self.basis.n_rows - self.basis.labelled.size
         columns = np.array(self.basis.labelled_kernel.T, order="F")
         columns = sl.lapack.dlaswp(columns, self.pivots, overwrite_a=1)
-        columns = sl.blas.dtrsm(1.0, self.lu, columns, lower=1, diag=1, overwrite_b=1)
-        G = sl.solve_triangular(self.lu[first:, first:], columns[first:], check_finite=False)
+        columns = solve_unit_triangular(self.lu, columns)
+        G = solve_triangular(self.lu[first:, first:], columns[first:])
         return 0.5 * (G + G.T)
 
     def solve(self, coef: FloatArray) -> FloatArray:
         # Rows of I + r L K are in the same order: it is the transpose of what is factored.
-        solution, _ = sl.lapack.dgetrs(self.lu, self.pivots, coef[self.order], trans=1)
-        return solution
+        return lu_solve((self.lu, self.pivots), coef[self.order], trans=1)
 
     def expand(self, beta: FloatArray) -> FloatArray:
         return self.solve(_on_labelled(self.basis, beta))
@@ -330,12 +340,11 @@ class PlaneBasis:
 
     def rotate(self, coef: FloatArray, *, back: bool) -> FloatArray:
         """Q coef (``back``) or Q' coef."""
-        result = np.array(coef, order="F")
+        result = copied(coef)
         reflectors, scales = self.reflectors
         if scales.size:
             trans = "N" if back else "T"
-            size = int(sl.lapack.dormqr("L", trans, reflectors, scales, result[1:], -1)[1][0])
-            result[1:] = sl.lapack.dormqr("L", trans, reflectors, scales, result[1:], size)[0]
+            result[1:] = apply_reflectors(trans, reflectors, scales, result[1:])
         return result
 
     def values(self, coef: FloatArray) -> FloatArray:
@@ -393,7 +402,7 @@ class _DeformedPlane:
     @cached_property
     def labelled_gram(self) -> FloatArray:
         columns = self.basis.rotated_labelled
-        G = columns.T @ self._solve_rotated(columns)
+        G = product(columns.T, self._solve_rotated(columns))
         return 0.5 * (G + G.T)
 
     def solve(self, coef: FloatArray) -> FloatArray:
@@ -401,7 +410,7 @@ class _DeformedPlane:
         return self.basis.rotate(self._solve_rotated(rotated), back=True)
 
     def expand(self, beta: FloatArray) -> FloatArray:
-        solution = self._solve_rotated(self.basis.rotated_labelled @ beta)
+        solution = self._solve_rotated(product(self.basis.rotated_labelled, beta))
         return self.basis.rotate(solution, back=True)
 
 
@@ -417,9 +426,6 @@ def plane_basis(
     if d < 2:
         empty = np.empty((0, 0)), np.empty(0)
         return PlaneBasis(factor, empty, np.diagonal(M), np.empty(0), laplacian, labelled)
-    size = int(sl.lapack.dsytrd_lwork(d, lower=1)[0])
-    reduced, diagonal, off_diagonal, scales, _ = sl.lapack.dsytrd(
-        M.T, lower=1, lwork=size, overwrite_a=1
-    )
-    reflectors = np.asfortranarray(reduced[1:, :-1])
+    reduced, diagonal, off_diagonal, scales = tridiagonal(M.T)
+    reflectors = copied(reduced[1:, :-1])
     return PlaneBasis(factor, (reflectors, scales), diagonal, off_diagonal, laplacian, labelled)

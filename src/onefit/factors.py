@@ -17,11 +17,12 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.linalg as sl
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from sklearn.utils import gen_batches
 
+from onefit import _lapack
+from onefit._lapack import product, solve_triangular, sparse_product
 from onefit._typing import BoolArray, FloatArray, IntArray, Rows, Sparse
 from onefit.anchors import AnchorLaplacian, DistributedLaplacian, Operator, joined_form
 from onefit.blocks import RowBlocks
@@ -118,24 +119,22 @@ class KernelFactor:
         return self.features[rows]
 
     def values(self, coef: FloatArray) -> FloatArray:
-        return self.features @ coef
+        return product(self.features, coef)
 
     def representer(self, weights: FloatArray) -> FloatArray:
-        return self.features.T @ weights
+        return product(self.features.T, weights)
 
     def squared_norms(self) -> FloatArray:
         return np.einsum("ij,ij->i", self.features, self.features)
 
     def quadratic_form(self, S: Operator) -> FloatArray:
         if isinstance(S, SquaredLaplacian):
-            smoothed = drop_negligible(S.root @ self.features)
-            return smoothed.T @ smoothed
-        if not sp.issparse(S):
-            return self.features.T @ drop_negligible(S @ self.features)
-        rows = nonempty_rows(S)
-        if rows.size == self.n_rows:
-            return self.features.T @ drop_negligible(S @ self.features)
-        return self.features[rows].T @ drop_negligible(S[rows] @ self.features)
+            smoothed = drop_negligible(sparse_product(S.root, self.features))
+            return product(smoothed.T, smoothed)
+        features = self.features
+        if sp.issparse(S) and (rows := nonempty_rows(S)).size < self.n_rows:
+            S, features = S[rows], features[rows]
+        return product(features.T, drop_negligible(sparse_product(S, self.features)))
 
 
 @dataclass(frozen=True)
@@ -161,9 +160,7 @@ class FeatureMap:
     def __call__(self, X: Rows) -> FloatArray:
         """Features of rows, of shape (n, c)."""
         columns = self.kernel.between(X, self.carriers)
-        features = sl.solve_triangular(
-            self.triangle, columns.T, lower=True, check_finite=False, overwrite_b=True
-        )
+        features = solve_triangular(self.triangle, columns.T, lower=True, overwrite=True)
         return drop_negligible(np.ascontiguousarray(features.T))
 
 
@@ -255,7 +252,7 @@ class BlockFactor:
     def _product(self, A: FloatArray, B: FloatArray) -> FloatArray:
         """A'B, where it may be so in single precision, scaled against overflow."""
         if not self.single:
-            return A.T @ B
+            return product(A.T, B)
         scales = [max(float(M.max()), -float(M.min())) for M in (A, B)]
         if min(scales) == 0.0:
             return np.zeros((A.shape[1], B.shape[1]))
@@ -267,7 +264,7 @@ class BlockFactor:
             for M, s in zip((A, B), scales, strict=True)
         ]
         factor = np.prod([1.0 if _SAFE < s < 1.0 / _SAFE else s for s in scales])
-        return factor * (parts[0].T @ parts[1]).astype(np.float64)
+        return factor * product(parts[0].T, parts[1]).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -363,8 +360,7 @@ def factor_kernel(K: FloatArray) -> KernelFactor:
     kernels, whose matrices have few eigenvalues above rounding, give few features.
     """
     n = K.shape[0]
-    factor, pivots, rank, _ = sl.lapack.dpstrf(K.T, lower=1, overwrite_a=1)
-    pivots = pivots.astype(np.intp) - 1
+    factor, pivots, rank = _lapack.pivoted_cholesky(K.T, overwrite=True)
     features = np.empty((n, rank))
     for i, row in enumerate(pivots):
         features[row, : i + 1] = factor[i, : min(i + 1, rank)]
@@ -375,7 +371,7 @@ def factor_kernel(K: FloatArray) -> KernelFactor:
 def factor_nystrom(columns: FloatArray, landmarks: IntArray) -> KernelFactor:
     r"""Nystrom factor :math:`C P^+ C' = B B'` from kernel columns C of shape (N, c)."""
     lower, kept = pivoted_cholesky(columns[landmarks])
-    features = sl.solve_triangular(lower, columns[:, kept].T, lower=True, check_finite=False).T
+    features = solve_triangular(lower, columns[:, kept].T, lower=True).T
     features = np.ascontiguousarray(features)
     features[landmarks[kept]] = lower
     return KernelFactor(drop_negligible(features), landmarks[kept])
@@ -402,6 +398,5 @@ def factor_nystrom_in_blocks(
 
 def pivoted_cholesky(P: FloatArray) -> tuple[FloatArray, IntArray]:
     """Lower triangle R of P[kept][:, kept] = R R', ``kept`` the numerically independent rows."""
-    factor, pivots, rank, _ = sl.lapack.dpstrf(P, lower=1)
-    kept = pivots[:rank].astype(np.intp) - 1
-    return np.tril(factor[:rank, :rank]), kept
+    factor, pivots, rank = _lapack.pivoted_cholesky(P, overwrite=False)
+    return np.tril(factor[:rank, :rank]), pivots[:rank]

@@ -25,6 +25,7 @@ from sklearn.metrics.pairwise import (
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import row_norms
 
+from onefit._lapack import cho_factor, eigh, product
 from onefit._typing import FloatArray, IntArray, Rows
 
 __all__ = ["Kernel", "check_positive_semidefinite", "median_squared_distance", "squared_distances"]
@@ -173,7 +174,7 @@ def squared_distances(X: Rows, Y: Rows | None = None) -> FloatArray:
         # One product yields -2 x'y + ||x||^2 + ||y||^2: the norms ride along as two more columns.
         left = np.column_stack([-2.0 * X, x2, np.ones_like(x2)])
         right = np.column_stack([Y, np.ones_like(y2), y2]).T
-        D = left @ right
+        D = product(left, right)
     rounding = (X.shape[1] + 8) * np.finfo(np.float64).eps * x2
     for rows in gen_batches(D.shape[0], _BLOCK):
         is_small = D[rows] < _FEW_DIGITS * rounding[rows, None]
@@ -239,12 +240,12 @@ def check_positive_semidefinite(K: FloatArray, what: str) -> FloatArray:
     K = 0.5 * (K + K.T) if asymmetry > 0.0 else K
     shifted = K + (n * np.finfo(np.float64).eps * scale) * np.eye(n)
     try:
-        sl.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+        cho_factor(shifted)
     except sl.LinAlgError:
-        eigenvalues, vectors = sl.eigh(K)
+        eigenvalues, vectors = eigh(K)
         if eigenvalues[0] < -_SINGLE_ROUNDING * max(eigenvalues[-1], 0.0):
             raise ValueError(_not_psd(what, "eigenvalue", eigenvalues[0])) from None
-        return (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
+        return product(vectors * np.maximum(eigenvalues, 0.0), vectors.T)
     return K
 
 

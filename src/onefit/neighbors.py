@@ -23,6 +23,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import row_norms
 
+from onefit._interrupts import aside
 from onefit._typing import FloatArray, IntArray, Rows
 from onefit.kernels import evenly_spaced_rows
 
@@ -101,7 +102,7 @@ def find_neighbors(
         method = "sklearn"
         # One job: what joblib has been told to use may be a cluster, which this must not occupy.
         index = NearestNeighbors(n_neighbors=k, n_jobs=1).fit(X)
-        indices = index.kneighbors(return_distance=False)
+        indices = aside(n * n, index.kneighbors, return_distance=False)
     else:
         indices, method = _by_index(X, k, tried)
     # Distances anew, from differences: the search may round those of equal rows away from 0.

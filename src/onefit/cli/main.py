@@ -6,10 +6,11 @@ import argparse
 import importlib
 import os
 import shlex
+import signal
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from onefit.cli.options import make_parser
@@ -22,10 +23,11 @@ _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, *, owns_process: bool = False) -> int:
     """Run the command line; returns the exit code.
 
-    0: done. 2: something about the input, said in one line. 130: interrupted.
+    0: done. 2: something about the input, said in one line. 130: interrupted. Ctrl-C may end a
+    process that we own.
     """
     _open_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -34,20 +36,53 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = make_parser().parse_args(words)
         options.words = printable(shlex.join(["onefit", *words]))
         with _short_warnings():
-            importlib.import_module(f"onefit.cli.{options.command}").run(options)
+            with _ending_at_once(options) if owns_process else nullcontext():
+                command = importlib.import_module(f"onefit.cli.{options.command}")
+            command.run(options)
             sys.stdout.flush()
-    except KeyboardInterrupt:
-        return _say(_interruption(getattr(options, "checkpoint", None)), _INTERRUPTED)
     except BrokenPipeError:
         # Whoever read our output has gone; nothing more can be said to them.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
         return _BROKEN_PIPE
-    except ImportError as error:
-        is_ours = "onefit" in str(error)
-        return _fail(error, "" if is_ours else "; install it with pip install 'onefit[all]'")
-    except (ValueError, TypeError, OSError, MemoryError) as error:
-        return _fail(error)
+    except (KeyboardInterrupt, Exception) as error:
+        if _is_interruption(error):
+            return _say(_interruption(getattr(options, "checkpoint", None)), _INTERRUPTED)
+        if isinstance(error, ImportError):
+            is_ours = "onefit" in str(error)
+            return _fail(error, "" if is_ours else "; install it with pip install 'onefit[all]'")
+        if isinstance(error, (ValueError, TypeError, OSError, MemoryError)):
+            return _fail(error)
+        raise
     return 0
+
+
+@contextmanager
+def _ending_at_once(options: argparse.Namespace) -> Iterator[None]:
+    """Let Ctrl-C end the process on the spot while modules are imported, and nothing is open.
+
+    Some of them would swallow a KeyboardInterrupt.
+    """
+
+    def end(*_: Any) -> None:
+        _say(_interruption(getattr(options, "checkpoint", None)), _INTERRUPTED)
+        os._exit(_INTERRUPTED)
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:  # ignored, in the background of a shell
+        yield
+        return
+    signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind it: modules in C make an ImportError of it while they start."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _open_streams() -> None:

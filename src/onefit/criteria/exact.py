@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.linalg as sl
 
+from onefit._lapack import cho_factor, inverse_from_cholesky
 from onefit._typing import FloatArray
 from onefit.criteria.common import (
     FoldDecisions,
@@ -108,8 +108,8 @@ def _square_labels(problem: Problem, folds: Sequence[Fold]) -> list[FoldDecision
 
 def _inverse_and_dual(problem: Problem, v: FloatArray) -> tuple[FloatArray, FloatArray]:
     """A^-1 and A^-1 y of the (bordered) system."""
-    lower = sl.cholesky(problem.gram + np.diag(1.0 / v), lower=True, check_finite=False)
-    inverse, _ = sl.lapack.dpotri(lower, lower=1)
+    lower, _ = cho_factor(problem.gram + np.diag(1.0 / v))
+    inverse = inverse_from_cholesky(lower)
     inverse = np.tril(inverse) + np.tril(inverse, -1).T
     if problem.fit_intercept:
         one = inverse.sum(axis=1)

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from onefit._lapack import copied
 from onefit._typing import FloatArray
 from onefit.anchors import AnyGraph
 from onefit.assembly import build_factor
@@ -47,7 +48,7 @@ def _evaluate_kernel(
 ) -> tuple[list[list[CandidateResult]], list[str]]:
     start = time.perf_counter()
     kernel = group.settings.resolve(geometry.X)
-    squared = None if geometry.squared is None else geometry.squared.copy()
+    squared = None if geometry.squared is None else copied(geometry.squared, "C")
 
     def factor_of(c: int | None) -> Factor:
         settings = replace(group.settings, n_components=c)

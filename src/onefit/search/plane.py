@@ -18,8 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg as sl
 
+from onefit._interrupts import aside
+from onefit._lapack import eigh, product
 from onefit._typing import FloatArray, IntArray
 from onefit.folds import Fold
 from onefit.targets import LabelWeights
@@ -70,7 +71,7 @@ def square_plane(
     decisions: list[FloatArray] = [np.empty(0)] * len(folds)
     for group in _group_by_weights(weights, folds):
         root = np.sqrt(group.weights)
-        spectrum, U = sl.eigh(root[:, None] * gram * root, driver="evd", check_finite=False)
+        spectrum, U = eigh(root[:, None] * gram * root)
         vectors = root[:, None] * U
         projected = vectors.T @ targets
         ones = vectors.sum(axis=0)
@@ -95,7 +96,7 @@ def _held_out(
     out = np.flatnonzero(~fold.kept_labels)
     rows = vectors[out]
     weighted = rows * inverse[:, None, :]
-    block = weighted @ rows.T
+    block = product(weighted, rows.T)
     dual = weighted @ projected
     if ones is not None:
         by_one = weighted @ ones
@@ -103,7 +104,7 @@ def _held_out(
         block -= by_one[:, :, None] * by_one[:, None, :] / pivot[:, None, None]
         means = (inverse * ones) @ projected / pivot[:, None]
         dual -= by_one[:, :, None] * means[:, None, :]
-    residual = np.linalg.solve(block, dual)
+    residual = aside(block.size * block.shape[-1], np.linalg.solve, block, dual)
     tested = fold.test_labels[out]
     return targets[out[tested]] - residual[:, tested]
 

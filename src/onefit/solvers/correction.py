@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg as sl
 
+from onefit._lapack import cho_factor, cho_solve
 from onefit._typing import FloatArray, IntArray
 
 __all__ = ["LabelCorrection", "label_correction", "label_response"]
@@ -32,9 +32,7 @@ class LabelCorrection:
         """F (I + G F / 2)^-1 x for x of shape (l, m)."""
         result = np.zeros_like(x)
         right = self.root[:, None] * x[self.active]
-        result[self.active] = (2.0 * self.root[:, None]) * sl.cho_solve(
-            self.factor, right, check_finite=False
-        )
+        result[self.active] = (2.0 * self.root[:, None]) * cho_solve(self.factor, right)
         return result
 
 
@@ -44,7 +42,7 @@ def label_correction(G: FloatArray, curvature: FloatArray) -> LabelCorrection:
     root = np.sqrt(curvature[active])
     system = root[:, None] * G[np.ix_(active, active)] * root
     system.flat[:: active.size + 1] += 2.0
-    return LabelCorrection(active, root, sl.cho_factor(system, lower=True, check_finite=False))
+    return LabelCorrection(active, root, cho_factor(system))
 
 
 def label_response(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg as sl
 
+from onefit._lapack import solve
 from onefit._typing import FloatArray
 from onefit.solvers.convergence import warn_condition
 
@@ -26,7 +27,7 @@ def solve_dense(A: FloatArray, right: FloatArray, what: str) -> FloatArray:
     if not A.size:
         return np.zeros_like(right)
     norm = np.abs(A).sum(axis=0).max()
-    lu, _, solution, info = sl.lapack.dgesv(A, right, overwrite_a=1)
+    lu, solution, info = solve(A, right)
     if info != 0 or not np.isfinite(norm):
         raise np.linalg.LinAlgError("a dense system is singular.")
     condition, _ = sl.lapack.dgecon(lu, norm)

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg as sl
 
+from onefit._interrupts import aside
+from onefit._lapack import solve_triangular
 from onefit._typing import FloatArray, IntArray
 from onefit.basis import Basis, Deformed
 from onefit.factors import pivoted_cholesky
@@ -92,7 +94,7 @@ def label_part(basis: Basis, curvature: FloatArray, ambient_penalty: float) -> L
     columns = basis.labelled_columns
     block = columns[basis.labelled] * curvature
     block.flat[:: curvature.size + 1] += 2.0 * ambient_penalty
-    factor = sl.lu_factor(block, overwrite_a=True, check_finite=False)
+    factor = aside(block.shape[0] ** 3, sl.lu_factor, block, overwrite_a=True, check_finite=False)
     return LabelPart(basis.labelled, columns, curvature, ambient_penalty, factor)
 
 
@@ -143,7 +145,7 @@ def nystrom_hessian(
     inverse_U = labels.solve(U)
     core = (2.0 * manifold_scale) * (U.T @ (basis.laplacian @ inverse_U))
     core.flat[:: core.shape[0] + 1] += 1.0
-    factor = sl.lu_factor(core, overwrite_a=True, check_finite=False)
+    factor = aside(core.shape[0] ** 3, sl.lu_factor, core, overwrite_a=True, check_finite=False)
     return NystromHessian(basis, labels, manifold_scale, U, row_weights, inverse_U, factor)
 
 
@@ -151,7 +153,7 @@ def nystrom_features(basis: Basis, landmarks: IntArray) -> tuple[FloatArray, Flo
     """U with U U' = C P^+ C', and the kernel weights on the rows that give its columns."""
     columns = basis.kernel_columns(landmarks)
     lower, kept = pivoted_cholesky(columns[landmarks])
-    U = sl.solve_triangular(lower, columns[:, kept].T, lower=True, check_finite=False).T
+    U = solve_triangular(lower, columns[:, kept].T, lower=True).T
     row_weights = np.zeros((basis.n_rows, kept.size))
     row_weights[landmarks[kept]] = sl.solve_triangular(
         lower, np.eye(kept.size), lower=True, trans=1, check_finite=False

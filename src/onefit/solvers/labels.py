@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.linalg as sl
 
+from onefit._lapack import cho_factor, cho_solve
 from onefit._typing import FloatArray
 from onefit.losses import Loss, Square
 from onefit.solvers.correction import label_response
@@ -261,9 +261,9 @@ def square_weights(
 ) -> tuple[FloatArray, FloatArray]:
     """Dual weights (l, q) and intercepts (q,) of the square loss, all weights positive."""
     A = G + np.diag(1.0 / v)
-    factor = sl.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+    factor = cho_factor(A)
     right = np.column_stack([Y, np.ones(len(v))]) if fit_intercept else Y
-    solution = sl.cho_solve(factor, right, check_finite=False)
+    solution = cho_solve(factor, right)
     if not fit_intercept:
         return solution, np.zeros(Y.shape[1])
     by_target, by_one = solution[:, :-1], solution[:, -1]
