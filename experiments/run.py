@@ -3,6 +3,7 @@
     python -m experiments.run quick               # two small sets, few candidates: a minute
     python -m experiments.run table1 --jobs 2     # all criteria: 18 sets, 30 repeats, 3 values of t
     python -m experiments.run default --jobs 2    # our search, and plain rules of choice
+    python -m experiments.run grids --repeats 10  # other default grids, on other splits
     python -m experiments.run peers --repeats 10  # what one would take instead: error and time
     python -m experiments.run table2              # time against naive cross-validation
     python -m experiments.run nystrom             # the Nystrom bases against the exact ones
@@ -25,9 +26,9 @@ from joblib import Parallel, delayed
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from threadpoolctl import threadpool_limits
 
-from experiments import nystrom, peers, protocol, selection, store, summary, timing, unit
+from experiments import grids, nystrom, peers, protocol, selection, store, summary, timing, unit
 
-EXPERIMENTS = ["quick", "table1", "table2", "default", "peers", "nystrom"]
+EXPERIMENTS = ["quick", "table1", "table2", "default", "grids", "peers", "nystrom"]
 #: A data set, a repeat, and (for methods) the name of a method.
 Unit = tuple[str, int, str]
 Rows = list[dict[str, Any]]
@@ -54,6 +55,9 @@ def main() -> None:
     elif options.experiment == "default":
         wanted = [(name, r, "") for r in range(options.repeats) for name in names]
         run("selection", wanted, _selection, options)
+    elif options.experiment == "grids":
+        splits = range(grids.FIRST, grids.FIRST + options.repeats)
+        run("grids", [(name, r, "") for r in splits for name in names], _grids, options)
     else:
         wanted = list(_methods(names, options.repeats))
         run("methods", wanted, _method, options)
@@ -113,17 +117,27 @@ def _selection(one: Unit) -> tuple[Unit, Rows, float]:
     name, repeat, _ = one
     with threadpool_limits(1):
         errors, seconds = selection.evaluate(name, repeat)
-    rows = [
+    return one, _errors(one, "rule", errors, seconds), seconds
+
+
+def _grids(one: Unit) -> tuple[Unit, Rows, float]:
+    name, repeat, _ = one
+    errors, seconds = grids.evaluate(name, repeat)
+    return one, _errors(one, "grid", errors, seconds), seconds
+
+
+def _errors(one: Unit, kind: str, errors: dict[str, float], seconds: float) -> Rows:
+    name, repeat, _ = one
+    return [
         {
             "set": name,
             "repeat": repeat,
-            "rule": rule,
+            kind: key,
             "test": f"{error:.5g}",
             "seconds": f"{seconds:.3g}",
         }
-        for rule, error in errors.items()
+        for key, error in errors.items()
     ]
-    return one, rows, seconds
 
 
 def _method(one: Unit) -> tuple[Unit, Rows, float]:

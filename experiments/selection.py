@@ -42,7 +42,7 @@ def evaluate(name: str, repeat: int) -> tuple[dict[str, float], float]:
 
     def error(index: int) -> float:
         if index not in known:
-            known[index] = _test_error(data, columns["params"][index])
+            known[index] = test_error(data, columns["params"][index])
         return known[index]
 
     scores = np.array([columns[f"split{i}_test_score"] for i in range(search.n_splits_)])
@@ -60,7 +60,8 @@ def _first(scores: np.ndarray) -> int:
     return int(np.argmax(np.round(scores.mean(axis=0), 9)))
 
 
-def _test_error(data: protocol.Data, params: dict) -> float:
+def test_error(data: protocol.Data, params: dict) -> float:
+    """Test error of one candidate, fitted on all training rows."""
     predicted = clone(model(data)).set_params(**params).fit(data.X, data.y).predict(data.X_test)
     if data.is_regression:
         return float(np.mean(np.square(predicted - data.y_test)))
