@@ -72,6 +72,12 @@ def load(name: str, repeat: int) -> Data:
     return Data(split.X, y, split.X_test, (split.y_test > 0).astype(int))
 
 
+def can_fit(name: str, repeat: int) -> bool:
+    """Whether labels of two classes are among those of a split; w1a has few of the second."""
+    data = load(name, repeat)
+    return data.is_regression or np.unique(data.y).size == 3
+
+
 def model(name: str) -> ManifoldEstimator:
     """LapRLS for regression; the paper's LapSVM, hinge smoothed over 0.01, for classes."""
     if is_regression(name):

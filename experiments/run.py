@@ -57,7 +57,8 @@ def main() -> None:
         run("selection", wanted, _selection, options)
     elif options.experiment == "grids":
         splits = range(grids.FIRST, grids.FIRST + options.repeats)
-        run("grids", [(name, r, "") for r in splits for name in names], _grids, options)
+        wanted = [(name, r, "") for r in splits for name in names if protocol.can_fit(name, r)]
+        run("grids", wanted, _grids, options)
     else:
         wanted = list(_methods(names, options.repeats))
         run("methods", wanted, _method, options)

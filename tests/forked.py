@@ -96,13 +96,14 @@ def group_is_alive(group):
         os.killpg(group, 0)
     except ProcessLookupError:
         return False
-    stats = list(Path("/proc").glob("[0-9]*/stat"))
-    return not stats or any(_is_running(stat, group) for stat in stats)
+    processes = list(Path("/proc").glob("[0-9]*"))
+    return not processes or any(is_running(one, group) for one in processes)
 
 
-def _is_running(stat, group):
+def is_running(process, group=None):
+    """Whether a folder below /proc is that of a process that runs (in this group)."""
     try:
-        state, _, its_group = stat.read_text().rpartition(")")[2].split()[:3]
+        state, _, its_group = (process / "stat").read_text().rpartition(")")[2].split()[:3]
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return int(its_group) == group and state != "Z"
+    return group in (None, int(its_group)) and state != "Z"

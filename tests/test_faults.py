@@ -1,23 +1,26 @@
 """Nothing is lost: processes are killed, files damaged, disks full, and results stay the same."""
 
+import contextlib
 import errno
 import itertools
 import json
 import os
 import resource
 import signal
+import subprocess
+import sys
 import time
 from argparse import Namespace
-from inspect import signature
+from pathlib import Path
 
 import numpy as np
 import pytest
-from joblib import Parallel
+from joblib import Parallel, delayed
 from sklearn.datasets import make_moons
 
 import onefit.search.checkpoint as checkpoint_module
 import onefit.search.search as search_module
-from forked import die, group_is_alive, kill_fifty_times, seconds_of, start, wait_for
+from forked import die, is_running, kill_fifty_times, seconds_of, start, wait_for
 from onefit import LapRLSClassifier, ManifoldSearchCV, SemiSupervisedKFold
 from onefit._files import write_aside
 from onefit.cli import main
@@ -149,11 +152,8 @@ def search_in_group(checkpoint, result):
     os._exit(0)  # a process of multiprocessing would wait until joblib's workers are tired
 
 
-@pytest.mark.skipif(
-    "backend_kwargs" not in signature(Parallel).parameters, reason="joblib 1.4 keeps its workers"
-)
 def test_a_search_with_workers_killed(reference, tmp_path):
-    """In turn while the workers start, and when they have given something: they go, too."""
+    """At any moment: while the workers start, and when they have given something."""
     rng, kills = np.random.default_rng(2), 0
     for life in itertools.count():
         path, result = tmp_path / f"{life}", tmp_path / f"{life}.result"
@@ -165,11 +165,43 @@ def test_a_search_with_workers_killed(reference, tmp_path):
             process.kill()
             process.join()
             kills += process.exitcode != 0
-            wait_for(lambda process=process: not group_is_alive(process.pid), 30)
+            # Workers that were given nothing to do yet would stay for minutes.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         seconds_of(search_in_group, path, result)
         assert result.read_bytes() == reference.found
         if kills == 8:
             break
+
+
+AT_WORK = """
+import os, sys, time
+from pathlib import Path
+from onefit.search.parallel import results_as_they_come
+
+def work(folder):
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(1000)
+
+list(results_as_they_come(work, [(sys.argv[1],)] * 2, 2))
+"""
+
+
+def test_workers_end_with_a_killed_search(tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", AT_WORK, str(tmp_path)])
+    wait_for(lambda: len(list(tmp_path.iterdir())) == 2)
+    process.kill()
+    process.wait()
+    workers = [Path("/proc") / one.name for one in tmp_path.iterdir()]
+    wait_for(lambda: not any(is_running(one) for one in workers), 30)
+
+
+def test_workers_of_the_user_stay():
+    """A search takes joblib's workers as they are, and leaves them so."""
+    ask = [delayed(os.getpid)() for _ in range(4)]
+    before = set(Parallel(n_jobs=2)(ask))
+    the_search(n_jobs=2).fit(*moons())
+    assert set(Parallel(n_jobs=2)(ask)) & before
 
 
 # Damaged.
@@ -206,6 +238,35 @@ def test_any_damaged_byte_costs_one_group_at_most(small, tmp_path):
             hit = line_at(small.content, position)
             assert len(lost) == (b"{" in hit)
             assert all(key in hit for key in lost)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "{",
+        "[" * 100_000,
+        "[]",
+        "{}",
+        '{"key": KEY}',
+        '{"key": [], "value": []}',
+        '{"key": KEY, "value": null}',
+        '{"key": KEY, "value": 5}',
+        '{"key": KEY, "value": {}}',
+        '{"key": KEY, "value": [{"index": 0}]}',
+        '{"key": KEY, "value": [{"index": 0, "losses": ["x"], "scores": {"score": [1]}}]}',
+        '{"key": KEY, "value": [{"index": 0, "losses": [1], "scores": 3}]}',
+        '{"key": KEY, "value": [{"ix": 0}]}',
+    ],
+)
+def test_lines_that_no_search_has_written(reference, tmp_path, payload, evaluated):
+    """The checksum is right, but that is no secret: such a group is computed again."""
+    key = json.loads(reference.path.read_text().split()[3])["key"]
+    payload = payload.replace("KEY", json.dumps(key))
+    store = Checkpoint(tmp_path / "crafted", reference.identity)
+    store._append(f"{store._checksum(payload)} {payload}")
+    run_search(store.path, tmp_path / "result")
+    assert (tmp_path / "result").read_bytes() == reference.found
+    assert sum(evaluated) == N_GROUPS
 
 
 def test_a_checkpoint_cut_at_any_length(small, tmp_path, monkeypatch):

@@ -95,6 +95,15 @@ class TestSquaredDistances:
             squared_distances(far, Y + 1e6), reference.squared_distances(far, Y + 1e6), rtol=1e-8
         )
 
+    @pytest.mark.parametrize("spread", [1.0, 1e-3, 1e-4, 1e-5])
+    def test_clusters_far_apart(self, spread):
+        rows = spread * X
+        rows[::2] += 1e4
+        rows = np.vstack([rows, rows[:6]])  # some of them twice
+        expected = reference.squared_distances(rows, rows)
+        np.testing.assert_allclose(squared_distances(rows), expected, rtol=1e-8)
+        np.testing.assert_allclose(squared_distances(rows, rows[3:]), expected[:, 3:], rtol=1e-8)
+
     @pytest.mark.parametrize("as_type", [np.array, sp.csr_array])
     @pytest.mark.parametrize("offset", [0.0, 1e3])
     def test_equal_rows_have_distance_zero(self, offset, as_type):

@@ -1,5 +1,6 @@
 """Many at once, many in a row, and Ctrl-C: same results, no growth, nobody left behind."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -88,6 +89,34 @@ def test_threads_of_blas_are_given_back():
             with blas_threads(None):
                 assert threads_now() == {1}
         assert threads_now() == {2}
+
+
+def test_threads_of_blas_after_interrupts():
+    """Wherever an interrupt falls, the next limit holds and is given back."""
+    rng = np.random.default_rng(0)
+    n_interrupts = 0
+
+    def interrupt(signum, frame):
+        nonlocal n_interrupts
+        n_interrupts += 1
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with threadpool_limits(2, user_api="blas"):
+            for _ in range(300):
+                with contextlib.suppress(KeyboardInterrupt):
+                    signal.setitimer(signal.ITIMER_REAL, rng.uniform(2e-5, 3e-4))
+                    while True:
+                        with blas_threads(1):
+                            pass
+                with blas_threads(1):
+                    assert threads_now() == {1}
+                assert threads_now() == {2}
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert n_interrupts == 300
 
 
 # In a row.

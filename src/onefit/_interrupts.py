@@ -15,6 +15,8 @@ from contextvars import copy_context
 from threading import Event, Thread, current_thread, main_thread
 from typing import Any, TypeVar
 
+from sklearn import get_config, set_config
+
 from onefit._threads import set_threads, threads_of_libraries
 
 __all__ = ["aside", "is_long"]
@@ -46,11 +48,12 @@ def aside(n_operations: float, function: Callable[..., T], *arguments: Any, **op
         return function(*arguments, **options)
     outcome: dict[str, Any] = {}
     done = Event()
-    threads, context = threads_of_libraries(), copy_context()
+    threads, context, config = threads_of_libraries(), copy_context(), get_config()
 
     def work() -> None:
         try:
             set_threads(threads)
+            set_config(**config)
             outcome["value"] = context.run(function, *arguments, **options)
         except BaseException as error:  # whatever it is, it belongs to the caller
             outcome["error"] = error

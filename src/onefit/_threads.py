@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from weakref import WeakKeyDictionary
 
 from threadpoolctl import ThreadpoolController
 
 __all__ = ["blas_threads", "set_threads", "threads_of_libraries"]
 
 _lock = threading.Lock()
-#: Limits in force, of all threads: there is one number for the whole process.
-_limits: list[int] = []
-_limiter: Any = None
+
+
+class _Owner:
+    """Whoever has set a limit: gone with the context, however that ended."""
+
+
+#: Limits in force, of all threads: one number holds for the whole process.
+_limits: WeakKeyDictionary[_Owner, int] = WeakKeyDictionary()
+#: Threads of every library before the first of them; None while there is none.
+_before: list[int | None] | None = None
 
 
 @cache
@@ -34,26 +41,37 @@ def blas_threads(n: int | None) -> Iterator[None]:
     if n is None:
         yield
         return
-    with _lock:
-        _change(_limits.append, n)
+    owner = _Owner()
     try:
+        _limits[owner] = n
+        _obey()
         yield
     finally:
-        with _lock:
-            _change(_limits.remove, n)
+        _limits.pop(owner, None)
+        del owner
+        _obey()
 
 
-def _change(change: Callable[[int], None], n: int) -> None:
-    """Change the limits in force, and tell BLAS if the least is another."""
-    global _limiter
-    before = min(_limits, default=None)
-    change(n)
-    now = min(_limits, default=None)
-    if now == before:
-        return
-    if _limiter is not None:
-        _limiter.restore_original_limits()
-    _limiter = None if now is None else _controller().limit(limits=now, user_api="blas")
+def _obey() -> None:
+    """Tell BLAS the least of the limits in force.
+
+    An interrupt may come between any two steps. What was before is written down first and forgotten
+    last, so that the next call completes what this one did not.
+    """
+    global _before
+    with _lock:
+        now = min(list(_limits.values()), default=None)
+        if now is not None:
+            _before = threads_of_libraries() if _before is None else _before
+            set_threads([now if one else n for one, n in zip(_is_blas(), _before, strict=True)])
+        elif _before is not None:
+            set_threads(_before)
+            _before = None
+
+
+@cache
+def _is_blas() -> tuple[bool, ...]:
+    return tuple(library.user_api == "blas" for library in _controller().lib_controllers)
 
 
 def threads_of_libraries() -> list[int | None]:

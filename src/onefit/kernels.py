@@ -157,49 +157,68 @@ def squared_distances(X: Rows, Y: Rows | None = None) -> FloatArray:
 
     Dense rows are centred at the median of ``Y`` first: distances do not change, and the
     cancellation in :math:`\lVert x \rVert^2 - 2 x'y + \lVert y \rVert^2` grows neither with an
-    offset of the data nor with a few rows far away. What is below the rounding of this formula is
-    set to 0, so that equal rows have distance 0. Dense rows that the formula leaves few digits of,
-    near each other and far from the centre, are subtracted instead.
+    offset of the data nor with a few rows far away. Rows that the formula leaves few digits of,
+    near each other and far from the centre, are subtracted instead; equal rows have distance 0. Of
+    sparse rows, what is below the rounding of the formula is set to 0.
     """
     to_itself = Y is None
     Y = X if Y is None else Y
     if sp.issparse(X) or sp.issparse(Y):
-        x2 = row_norms(X, squared=True)
         D = np.asarray(euclidean_distances(X, Y, squared=True), dtype=np.float64)
+        D[_rounding(row_norms(X, squared=True), X) >= D] = 0.0
     else:
         centre = np.median(Y, axis=0)
-        Y = Y - centre
-        X = Y if to_itself else X - centre
-        x2, y2 = np.einsum("ij,ij->i", X, X), np.einsum("ij,ij->i", Y, Y)
+        B = Y - centre
+        A = B if to_itself else X - centre
+        a2, b2 = np.einsum("ij,ij->i", A, A), np.einsum("ij,ij->i", B, B)
         # One product yields -2 x'y + ||x||^2 + ||y||^2: the norms ride along as two more columns.
-        left = np.column_stack([-2.0 * X, x2, np.ones_like(x2)])
-        right = np.column_stack([Y, np.ones_like(y2), y2]).T
+        left = np.column_stack([-2.0 * A, a2, np.ones_like(a2)])
+        right = np.column_stack([B, np.ones_like(b2), b2]).T
         D = product(left, right)
-    rounding = (X.shape[1] + 8) * np.finfo(np.float64).eps * x2
-    for rows in gen_batches(D.shape[0], _BLOCK):
-        is_small = D[rows] < _FEW_DIGITS * rounding[rows, None]
-        i, j = np.divmod(np.flatnonzero(is_small), D.shape[1])
-        i += rows.start
-        is_zero = D[i, j] <= rounding[i]
-        D[i[is_zero], j[is_zero]] = 0.0
-        if not sp.issparse(X):
-            _subtract_rows(D, X, Y, i[~is_zero], j[~is_zero], to_itself)
+        _subtract_near_rows(D, X, Y, _FEW_DIGITS * _rounding(a2, X), to_itself)
     if to_itself:
         np.fill_diagonal(D, 0.0)
     return D
 
 
-def _subtract_rows(
-    D: FloatArray, X: FloatArray, Y: FloatArray, i: IntArray, j: IntArray, to_itself: bool
+def _rounding(norms: FloatArray, X: Rows) -> FloatArray:
+    """Error of squared distances of rows with these squared norms, of shape (N, 1)."""
+    return (X.shape[1] + 8) * np.finfo(np.float64).eps * norms[:, None]
+
+
+def _subtract_near_rows(
+    D: FloatArray, X: FloatArray, Y: FloatArray, limits: FloatArray, to_itself: bool
 ) -> None:
-    """Write squared distances of some pairs to D, digit for digit."""
+    """Write squared distances below ``limits`` to D again, digit for digit; 0 of equal rows."""
+    numbers: tuple[IntArray, IntArray] | None = None
     step = max(1, _PAIRS // X.shape[1])
-    for start in range(0, i.size, step):
-        pairs = slice(start, start + step)
-        difference = X[i[pairs]] - Y[j[pairs]]
-        D[i[pairs], j[pairs]] = np.einsum("ij,ij->i", difference, difference)
+    for rows in gen_batches(D.shape[0], _BLOCK):
+        i, j = np.nonzero(D[rows] < limits[rows])
+        i += rows.start
         if to_itself:
-            D[j[pairs], i[pairs]] = D[i[pairs], j[pairs]]
+            i, j = i[i < j], j[i < j]
+        if not i.size:
+            continue
+        numbers = _numbers_of_rows(X, Y) if numbers is None else numbers
+        is_same = numbers[0][i] == numbers[1][j]
+        squares = np.zeros(i.size)
+        different = np.flatnonzero(~is_same)
+        for start in range(0, different.size, step):
+            some = different[start : start + step]
+            difference = X[i[some]] - Y[j[some]]
+            squares[some] = np.einsum("ij,ij->i", difference, difference)
+        D[i, j] = squares
+        if to_itself:
+            D[j, i] = squares
+
+
+def _numbers_of_rows(X: FloatArray, Y: FloatArray) -> tuple[IntArray, IntArray]:
+    """Numbers of the rows of X and Y by which equal ones are known."""
+    both = X if X is Y else np.vstack([X, Y])
+    # -0.0 is another number of bits than 0.0.
+    _, numbers = np.unique(both + 0.0, axis=0, return_inverse=True)
+    numbers = numbers.ravel()
+    return numbers[: X.shape[0]], numbers[-Y.shape[0] :]
 
 
 def evenly_spaced_rows(n_rows: int, n_wanted: int) -> IntArray:

@@ -169,7 +169,10 @@ class Fit:
             problem.targets, np.zeros_like(problem.targets)
         )
         u = 2.0 * problem.manifold_scale * (basis.laplacian @ self.kernel_values)
-        u[basis.labelled] += v * problem.loss.derivative(problem.targets, self.labels.values)
+        # At the values that the coefficients give, which are what predictions come from.
+        u[basis.labelled] += v * problem.loss.derivative(
+            problem.targets, self.values[basis.labelled]
+        )
         gradient = 2.0 * problem.ambient_penalty * self.coef + basis.representer(u)
         largest = self._norms(basis.representer(at_zero)).max()
         return float(self._norms(gradient).max() / largest) if largest > 0.0 else 0.0

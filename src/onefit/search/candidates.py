@@ -24,6 +24,7 @@ __all__ = [
     "default_grid",
     "finer_candidates",
     "group_candidates",
+    "keyed_graphs",
     "list_candidates",
     "paper_grid",
     "params_key",
@@ -135,6 +136,11 @@ class GraphGroup:
     settings: GraphSettings
     candidates: tuple[Candidate, ...]
 
+    @property
+    def indices(self) -> list[int]:
+        """Places of the candidates in the search."""
+        return [candidate.index for candidate in self.candidates]
+
 
 @dataclass(frozen=True)
 class KernelGroup:
@@ -164,6 +170,14 @@ class Job:
         return self.group.graphs[0].candidates[0].model
 
 
+def keyed_graphs(label: str, groups: Sequence[KernelGroup]) -> list[dict[str, GraphGroup]]:
+    """Graphs of every kernel by the keys under which a checkpoint knows them."""
+    return [
+        {f"{label}{i}.{j}": graph for j, graph in enumerate(group.graphs)}
+        for i, group in enumerate(groups)
+    ]
+
+
 def split_jobs(
     groups: Sequence[KernelGroup], finished: Collection[str], label: str, n_jobs: int
 ) -> list[Job]:
@@ -184,9 +198,8 @@ def split_jobs(
         Number of processes.
     """
     jobs = []
-    for i, group in enumerate(groups):
-        keyed = [(f"{label}{i}.{j}", graph) for j, graph in enumerate(group.graphs)]
-        waiting = [(key, graph) for key, graph in keyed if key not in finished]
+    for group, graphs_of in zip(groups, keyed_graphs(label, groups), strict=True):
+        waiting = [pair for pair in graphs_of.items() if pair[0] not in finished]
         pieces = min(len(waiting), -(-n_jobs // len(groups)))
         for j in range(pieces):
             keys, graphs = zip(*waiting[j::pieces], strict=True)

@@ -105,8 +105,12 @@ class Checkpoint:
             return None
         if checksum != self._checksum(payload):
             return None
-        record: dict[str, Any] = json.loads(payload)
-        return record
+        try:
+            record = json.loads(payload)
+        except (ValueError, RecursionError):  # nothing of ours, though the sum is right
+            return None
+        is_ours = isinstance(record, dict) and isinstance(record.get("key"), str)
+        return record if is_ours and "value" in record else None
 
 
 def fingerprint(parts: Iterable[Any]) -> str:

@@ -7,9 +7,9 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterable
-from inspect import signature
+from functools import cache
 from itertools import islice
-from multiprocessing import parent_process
+from multiprocessing import current_process, parent_process
 from threading import Thread, current_thread, main_thread
 from typing import Any
 
@@ -34,8 +34,7 @@ def results_as_they_come(
     backend, here = get_active_backend()[0], os.getpid()
     jobs = (delayed(_in_worker)(here, function, arguments) for arguments in calls)
     if backend.supports_return_generator:
-        options = _for_children(here) if type(backend).__name__ == "LokyBackend" else {}
-        results = Parallel(n_jobs=n_jobs, return_as="generator_unordered", **options)(jobs)
+        results = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
         try:
             for result in results:  # noqa: UP028, because "yield from" closes with a warning
                 yield result
@@ -56,19 +55,16 @@ def _in_worker(asked_by: int, function: Callable[..., Any], arguments: tuple[Any
     A terminal sends it to workers too. Who has asked for the work ends them, and they need not
     print where they were.
     """
-    is_process = parent_process() is not None and os.getpid() != asked_by
-    if is_process and current_thread() is main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    if parent is not None and os.getpid() != asked_by:
+        if current_thread() is main_thread():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if parent.pid == asked_by and type(current_process()).__name__ == "LokyProcess":
+            _end_with(asked_by)
     return function(*arguments)
 
 
-def _for_children(parent: int) -> dict[str, Any]:
-    """Let workers that are children of this process end with it, as far as joblib can (1.5)."""
-    if "backend_kwargs" not in signature(Parallel).parameters:
-        return {}
-    return {"initializer": _end_with, "initargs": (parent,)}
-
-
+@cache
 def _end_with(parent: int) -> None:
     """End this process soon after its parent; a killed one cannot, and joblib waits minutes."""
 

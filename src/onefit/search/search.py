@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import ChainMap
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from numbers import Integral
@@ -29,6 +30,7 @@ from onefit.search.candidates import (
     default_grid,
     finer_candidates,
     group_candidates,
+    keyed_graphs,
     list_candidates,
     paper_grid,
     params_key,
@@ -44,7 +46,7 @@ from onefit.search.progress import progress_bar, say
 from onefit.search.results import choose, cv_results
 from onefit.search.routing import Routed, route
 from onefit.search.scoring import fold_scorer, named_scorers
-from onefit.search.task import CandidateResult, Task
+from onefit.search.task import CandidateResult, Task, restored
 from onefit.targets import Targets
 from onefit.validation import check_choice, check_integer, check_number
 
@@ -365,9 +367,8 @@ class ManifoldSearchCV(GridSearchCV):
         # The blocks of a dask collection are worked on in parallel already.
         n_jobs = 1 if is_distributed else effective_n_jobs(self.n_jobs)
         n_rows = task.targets.labelled.size
-        limit = self.memory_limit
-        if limit is None:
-            limit = split_pipeline(self.estimator)[1].memory_limit
+        own = split_pipeline(self.estimator)[1].memory_limit
+        limit = own if self.memory_limit is None else self.memory_limit
         groups = fit_to_memory(groups, n_rows, limit, n_jobs)
         if self.verbose and first_index == 0:
             say(memory_plan(groups, n_rows, on_workers=is_distributed))
@@ -375,8 +376,8 @@ class ManifoldSearchCV(GridSearchCV):
         stored = {} if store is None else store.finished()
         # Refinement starts from the choice, which is no part of a checkpoint's identity.
         label = f"{first_index}-{fingerprint([candidates])[:16]}:" if store is not None else ""
-        done = {key: value for key, value in stored.items() if key.startswith(label)}
-        results = [CandidateResult(**fields) for part in done.values() for fields in part]
+        done = restored(stored, ChainMap(*keyed_graphs(label, groups)), len(task.folds))
+        results = [result for part in done.values() for result in part]
         jobs = split_jobs(groups, done, label, n_jobs)
         with (
             progress_bar("candidates", len(candidates), enabled=self.verbose > 0) as bar,

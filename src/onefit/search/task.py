@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,12 +12,20 @@ from onefit._typing import FloatArray
 from onefit.criteria.common import Holdout
 from onefit.folds import Fold
 from onefit.problem import Problem
-from onefit.search.candidates import Candidate
+from onefit.search.candidates import Candidate, GraphGroup
 from onefit.search.plane import square_plane
 from onefit.search.scoring import FoldScorer
 from onefit.targets import Targets
 
-__all__ = ["CandidateResult", "HeldOut", "Task", "at_ambient", "by_deformation", "closed_form"]
+__all__ = [
+    "CandidateResult",
+    "HeldOut",
+    "Task",
+    "at_ambient",
+    "by_deformation",
+    "closed_form",
+    "restored",
+]
 
 #: Parameters besides the penalties that the label problem depends on.
 _LABEL_PARAMS = ("fit_intercept", "class_weight", "loss", "hinge_width", "tol", "max_iter")
@@ -52,6 +60,23 @@ class CandidateResult:
     fit_seconds: float = 0.0
     score_seconds: float = 0.0
     n_components: int | None = None
+
+
+def restored(
+    stored: Mapping[str, Any], graphs: Mapping[str, GraphGroup], n_folds: int
+) -> dict[str, list[CandidateResult]]:
+    """Results of a checkpoint by key, of the groups that it holds whole and in the right form."""
+    results = {}
+    for key, graph in graphs.items():
+        try:
+            part = [CandidateResult(**one) for one in stored.get(key, ())]
+            numbers = [[one.losses, *one.scores.values()] for one in part]
+            n_columns = np.array(numbers, dtype=np.float64).shape[-1] if part else 0
+        except (TypeError, ValueError, AttributeError):  # nothing that a search has written
+            continue
+        if n_columns == n_folds and [one.index for one in part] == graph.indices:
+            results[key] = part
+    return results
 
 
 @dataclass(frozen=True)
