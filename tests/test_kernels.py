@@ -128,6 +128,10 @@ class TestOtherKernels:
         expected = [[pair(x, y) for y in Y] for x in X]
         np.testing.assert_allclose(Kernel(name, params=params)(X, Y), expected, rtol=1e-12)
 
+    def test_rows_that_a_kernel_refuses(self):
+        with pytest.raises(ValueError, match=r"^kernel='chi2': X contains negative .*\. Use .*"):
+            Kernel("chi2")(X)
+
     @pytest.mark.parametrize("name", sorted(PAIRWISE_KERNEL_FUNCTIONS))
     def test_names_of_scikit_learn(self, name):
         assert name in kernel_names()

@@ -81,6 +81,11 @@ class Kernel:
                 f"kernel={self.name!r} with kernel_params={dict(self.params)!r}: {error}. Expected "
                 f"the keyword arguments of sklearn.metrics.pairwise.{self.name}_kernel."
             ) from error
+        except ValueError as error:
+            raise ValueError(
+                f"kernel={self.name!r}: {str(error).rstrip('.')}. Use another kernel, or rows that "
+                "it is defined for."
+            ) from error
         K = np.asarray(K, dtype=np.float64, order="C")
         return _checked_finite(K, f"kernel={self.name!r} with kernel_params={dict(self.params)!r}")
 

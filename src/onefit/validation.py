@@ -183,6 +183,8 @@ def hint_about_rows(X: Any, error: str) -> str:
     """What to do about a matrix of rows that scikit-learn refused with ``error``."""
     if "infinity" in error or "too large" in error:
         return "Expected finite numbers: replace or remove the infinite values, or rescale X."
+    if "Complex" in error:
+        return "Expected real numbers in X: give real and imaginary parts as columns."
     if "could not convert" not in error and "argument must be" not in error:
         return ""
     return _numbers_expected([name for name, column in _columns(X) if not _is_numeric(column)])

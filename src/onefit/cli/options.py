@@ -93,7 +93,7 @@ def _components(text: str) -> int | str:
 
 
 def _jobs(text: str) -> int:
-    number = int(_number(int, -1024, "a number of processes, or -1 for all cores", 1024)(text))
+    number = int(_number(int, -1, "a number of processes, or -1 for all cores", 1024)(text))
     if number == 0:
         raise argparse.ArgumentTypeError("'0'; expected at least 1, or -1 for all cores")
     return number

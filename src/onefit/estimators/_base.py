@@ -240,7 +240,7 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
             if not hint:
                 raise
             kind = ValueError if isinstance(error, OverflowError) else type(error)
-            raise kind(f"{str(error).rstrip('.')}. {hint}") from error
+            raise kind(f"{str(error).partition(chr(10))[0].rstrip('.')}. {hint}") from error
         check_magnitude(rows)
         if reset and self.kernel != "precomputed":
             check_spread(rows)
