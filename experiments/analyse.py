@@ -192,6 +192,24 @@ def table_selection(results: pd.DataFrame) -> None:
     _write("selection", header, rows, "selection")
 
 
+def table_grids() -> None:
+    """Test errors with other default grids relative to today's, on splits of their own."""
+    frame = _read("grids")
+    if frame.empty:
+        return
+    frame = frame.astype({"test": float, "repeat": int})
+    errors = frame.pivot(index=["set", "repeat"], columns="grid", values="test")
+    means = errors.groupby("set").mean()
+    ratios = means[list(dict.fromkeys(frame.grid))].div(means["today"], axis=0)
+    rows = []
+    for name in _order(ratios):
+        cells = [f"{value:.3f}" for value in ratios.loc[name]]
+        rows.append([name, *cells, str(len(errors.loc[name]))])
+    overall = np.exp(np.log(ratios).mean())
+    rows.append(["geometric mean", *(f"{value:.3f}" for value in overall), ""])
+    _write("grids", ["set", *ratios.columns, "repeats"], rows, "grids")
+
+
 def table_peers(results: pd.DataFrame) -> None:
     """Error and seconds of what one would take instead."""
     full = results[results.groupby(["set", "repeat"]).method.transform("nunique") > 1]
@@ -286,6 +304,7 @@ def main() -> None:
     table_ranks(choices)
     table_from(choices)
     table_selection(results)
+    table_grids()
     if (store.RESULTS / "methods").exists():
         table_peers(methods())
     table_2()
