@@ -81,7 +81,7 @@ CALLS = {
     ),
     "cho_factor": (
         lambda A, S, B: np.tril(_lapack.cho_factor(S)[0]),
-        lambda A, S, B: sl.cholesky(S, lower=True),
+        lambda A, S, B: np.tril(sl.lapack.dpotrf(S, lower=1)[0]),
     ),
     "cho_solve": (
         lambda A, S, B: _lapack.cho_solve(sl.cho_factor(S, lower=True), B),

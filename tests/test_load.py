@@ -103,15 +103,18 @@ def interrupt(signum, frame):
 def now():
     return {n for n, is_blas in zip(threads_of_libraries(), _is_blas(), strict=True) if is_blas}
 
+now()  # threadpoolctl looks for libraries once, and would drop an interrupt
 signal.signal(signal.SIGALRM, interrupt)
 rng = np.random.default_rng(0)
 with threadpool_limits(2, user_api="blas"):
     for _ in range(500):
         with contextlib.suppress(KeyboardInterrupt):
             signal.setitimer(signal.ITIMER_REAL, rng.uniform(2e-5, 3e-4))
-            while True:
+            # Not for ever: Python drops an interrupt that falls into the end of a generator.
+            for _ in range(2000):
                 with blas_threads(1):
                     pass
+            signal.setitimer(signal.ITIMER_REAL, 0)
         with blas_threads(1):
             assert now() == {1}, now()
         assert now() == {2}, now()
@@ -259,6 +262,7 @@ def test_interrupts_while_it_is_imported(tmp_path):
     longest = time.monotonic() - began
     program = "import onefit.__main__ as it, sys; assert 'numpy' not in sys.modules; "
     program += "print(flush=True); sys.exit(it.main())"
+    n_interrupts = 0
     for delay in np.random.default_rng(0).uniform(0.0, longest, 20):
         process = subprocess.Popen(
             [COMMAND[0], "-c", program, *WORDS],
@@ -270,6 +274,10 @@ def test_interrupts_while_it_is_imported(tmp_path):
         )
         process.stdout.readline()
         time.sleep(delay)
+        if process.poll() is not None:  # the machine has become less busy meanwhile
+            process.communicate()
+            continue
+        n_interrupts += 1
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
         # Python itself ends with the signal if it came within exec("..."); shells say 130 then.
@@ -277,6 +285,7 @@ def test_interrupts_while_it_is_imported(tmp_path):
         assert said.startswith(b"onefit: interrupted")
         assert said.count(b"\n") == 1
         assert set(os.listdir(tmp_path)) <= {"data.csv", "grid.json", "kept"}
+    assert n_interrupts >= 10
 
 
 def test_interrupts_that_others_rename(tmp_path, monkeypatch, capsys):
