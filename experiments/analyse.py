@@ -193,14 +193,14 @@ def table_selection(results: pd.DataFrame) -> None:
 
 
 def table_grids() -> None:
-    """Test errors with other default grids relative to today's, on splits of their own."""
+    """Test errors with other default grids relative to the former one, on splits of their own."""
     frame = _read("grids")
     if frame.empty:
         return
     frame = frame.astype({"test": float, "repeat": int})
     errors = frame.pivot(index=["set", "repeat"], columns="grid", values="test")
     means = errors.groupby("set").mean()
-    ratios = means[list(dict.fromkeys(frame.grid))].div(means["today"], axis=0)
+    ratios = means[list(dict.fromkeys(frame.grid))].div(means["former"], axis=0)
     rows = []
     for name in _order(ratios):
         cells = [f"{value:.3f}" for value in ratios.loc[name]]

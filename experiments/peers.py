@@ -20,8 +20,8 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
 from sklearn.svm import SVC
 
+from experiments.grids import COMPONENTS, LARGE
 from experiments.protocol import Data
-from experiments.selection import COMPONENTS, LARGE
 from onefit import (
     LapRLSClassifier,
     LapRLSRegressor,
@@ -38,7 +38,7 @@ Peer = Callable[[Data, int], np.ndarray]
 
 def gammas(X: np.ndarray) -> list[float]:
     """The kernel widths of our default grid, as scikit-learn's gamma = 1 / (2 sigma)."""
-    return [0.5 / (median_squared_distance(X) * 4.0**i) for i in range(-3, 3)]
+    return [0.5 / (median_squared_distance(X) * 4.0**i) for i in range(-3, 5)]
 
 
 def majority(data: Data, seed: int) -> np.ndarray:
@@ -153,7 +153,7 @@ def onefit_lapsvc(data: Data, seed: int) -> np.ndarray:
 def _onefit(model, data: Data, seed: int) -> np.ndarray:
     """Our search as it comes, with the Nystrom basis for thousands of rows."""
     if len(data.X) >= LARGE:
-        model.set_params(n_components=COMPONENTS)
+        model.set_params(n_components=COMPONENTS, random_state=seed)
     return ManifoldSearchCV(model, random_state=seed).fit(data.X, data.y).predict(data.X_test)
 
 
@@ -186,14 +186,8 @@ def measure(method: Peer, data: Data, seed: int) -> tuple[float, float]:
         # What other libraries say of empty classes, slow convergence and old names.
         warnings.simplefilter("ignore")
         predicted = method(data, seed)
-    return _error(data, predicted), time.perf_counter() - start
+    return data.error(predicted), time.perf_counter() - start
 
 
 def _known(data: Data) -> np.ndarray:
     return ~np.isnan(data.y) if data.is_regression else data.y != -1
-
-
-def _error(data: Data, predicted: np.ndarray) -> float:
-    if data.is_regression:
-        return float(np.mean(np.square(predicted - data.y_test)))
-    return float(np.mean(predicted != data.y_test))

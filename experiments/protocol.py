@@ -46,6 +46,12 @@ class Data:
     def is_regression(self) -> bool:
         return self.y.dtype.kind == "f"
 
+    def error(self, predicted: np.ndarray) -> float:
+        """Mean squared error on the test rows, or share of wrong classes."""
+        if self.is_regression:
+            return float(np.mean(np.square(predicted - self.y_test)))
+        return float(np.mean(predicted != self.y_test))
+
 
 def names() -> list[str]:
     """The 18 data sets, those that take longest last."""

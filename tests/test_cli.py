@@ -541,7 +541,7 @@ def test_demo_leaves_a_model_and_a_report(tmp_path, monkeypatch, report, capsys)
     monkeypatch.chdir(tmp_path)
     assert main(["demo"]) == 0
     said = capsys.readouterr().out
-    assert "1512 candidates, each cross-validated exactly on 50 folds" in said
+    assert "2016 candidates, each cross-validated exactly on 50 folds" in said
     assert "onefit                 0.973" in said
     assert sorted(os.listdir()) == ["onefit-demo.html", "onefit-demo.skops"]
     assert main(["inspect", "onefit-demo.skops"]) == 0

@@ -18,6 +18,7 @@ from onefit import (
     SearchSurfaceDisplay,
     cross_val_decisions,
 )
+from onefit.search.surface import search_surface
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -99,8 +100,22 @@ def test_surface_draws_on_given_axes_and_knows_prefixes(moons):
     assert display.row_name == "ambient_penalty"
 
 
+def test_words_that_vary_together_are_one_axis(moons):
+    X, y = moons
+    grid = [
+        {"laplacian": ["unnormalized"], "graph_weights": ["heat"], "ambient_penalty": [0.1, 1.0]},
+        {"laplacian": ["normalized"], "graph_weights": ["binary"], "ambient_penalty": [0.1, 1.0]},
+    ]
+    surface = search_surface(ManifoldSearchCV(LapRLSClassifier(), grid, random_state=0).fit(X, y))
+    assert [axis.label for axis in surface.axes] == ["ambient_penalty", "laplacian"]
+    assert set(surface.axis("laplacian").levels) == {"unnormalized, heat", "normalized, binary"}
+    grid[0]["graph_weights"] = ["heat", "binary"]
+    surface = search_surface(ManifoldSearchCV(LapRLSClassifier(), grid, random_state=0).fit(X, y))
+    assert {axis.label for axis in surface.axes[1:]} == {"laplacian", "graph_weights"}
+
+
 def test_surface_errors(search, moons):
-    with pytest.raises(ValueError, match="does not vary in this search"):
+    with pytest.raises(ValueError, match="does not vary by itself"):
         SearchSurfaceDisplay.from_search(search, x="n_neighbors")
     with pytest.raises(ValueError, match="both 'kernel_width'"):
         SearchSurfaceDisplay.from_search(search, x="kernel_width", y="kernel_width")

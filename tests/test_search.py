@@ -14,6 +14,7 @@ from threading import Lock
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 from scipy.stats import loguniform
 from sklearn import config_context
 from sklearn.base import clone
@@ -356,6 +357,20 @@ class TestCandidates:
         X, y, truth = moons
         search = ManifoldSearchCV(LapRLSClassifier(), random_state=0).fit(X, y)
         assert np.mean(search.predict(X) == truth) > 0.9
+
+    @pytest.mark.parametrize("model, smallest", [(LapRLSRegressor(), 1e-8), (LapSVC(), 1e-6)])
+    def test_default_grid_of(self, moons, model, smallest):
+        from onefit.search.candidates import default_grid, list_candidates
+
+        X, _, _ = moons
+        candidates = list_candidates(default_grid(model, X), None, None)
+        graphs = {(one["laplacian"], one["graph_weights"]) for one in candidates}
+        assert graphs == {("unnormalized", "heat"), ("normalized", "binary")}
+        widths = {one["kernel_width"] for one in candidates}
+        median = np.median(pdist(X, "sqeuclidean"))
+        np.testing.assert_allclose([min(widths), max(widths)], median * np.array([1 / 64, 256]))
+        assert min(one["ambient_penalty"] for one in candidates) == pytest.approx(smallest)
+        assert 0.0 in {one["manifold_penalty"] for one in candidates}
 
     def test_paper_grid(self):
         from onefit.search.candidates import list_candidates, paper_grid

@@ -20,6 +20,7 @@ PARAMETER_WORDS: Mapping[str, str] = {
     "kernel_width": "reach of one row's influence, in squared distance",
     "n_neighbors": "neighbours that each row is joined to in the graph",
     "graph_width": "squared distance at which an edge of the graph loses weight",
+    "graph_weights": "whether long edges of the graph count for less",
     "laplacian": "whether rows with many neighbours count for more",
     "class_weight": "whether rare classes count for more",
     "n_components": "landmark rows of the Nyström approximation",

@@ -44,23 +44,29 @@ def paper_grid() -> dict[str, list[Any]]:
     }
 
 
-def default_grid(estimator: ManifoldEstimator, X: Rows) -> dict[str, list[Any]]:
-    """A grid that suits most data: widths around the median heuristic, wide penalties.
+def default_grid(estimator: ManifoldEstimator, X: Rows) -> list[dict[str, list[Any]]]:
+    """Grids that suit most data: widths around the median heuristic, wide penalties, two graphs.
 
-    The manifold penalty starts at 0, so that a search can decide against the unlabelled rows.
+    The manifold penalty starts at 0, so that a search can decide against the unlabelled rows. The
+    normalised Laplacian has edges of weight 1: weights that decay with the distance would leave
+    outlying rows out of the graph. Nearly linear targets need kernels of 4^4 times the median and
+    the smallest ambient penalties; for a sign larger ones do.
     """
-    grid: dict[str, list[Any]] = {
+    smallest = -6 if is_classifier(estimator) else -8
+    shared: dict[str, list[Any]] = {
         "n_neighbors": [min(8, X.shape[0] - 1)],
-        "laplacian": ["unnormalized", "normalized"],
-        "ambient_penalty": [10.0**i for i in range(-6, 1)],
+        "ambient_penalty": [10.0**i for i in range(smallest, 1)],
         "manifold_penalty": [0.0, *(10.0**i for i in range(-2, 6))],
     }
     if estimator.kernel == "gaussian":
         median = median_squared_distance(X)
-        grid = {"kernel_width": [median * 4.0**i for i in range(-3, 3)], **grid}
+        shared = {"kernel_width": [median * 4.0**i for i in range(-3, 5)], **shared}
     if is_classifier(estimator):
-        grid["class_weight"] = [None, "balanced"]
-    return grid
+        shared["class_weight"] = [None, "balanced"]
+    return [
+        {"laplacian": [laplacian], "graph_weights": [weights], **shared}
+        for laplacian, weights in (("unnormalized", "heat"), ("normalized", "binary"))
+    ]
 
 
 def list_candidates(

@@ -294,8 +294,8 @@ class ManifoldSearchCV(GridSearchCV):
         if grid is None or isinstance(grid, str):
             if grid is not None:
                 check_choice("param_grid", grid, ("paper",))
-            named = default_grid(final, rows) if grid is None else paper_grid()
-            grid = {prefix + name: values for name, values in named.items()}
+            named = default_grid(final, rows) if grid is None else [paper_grid()]
+            grid = [{prefix + name: values for name, values in one.items()} for one in named]
         return list_candidates(grid, self.n_iter, self.random_state)
 
     def _splitter(self, final: ManifoldEstimator, targets: Targets) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -79,7 +79,7 @@ class Surface:
             if name in (axis.name, axis.label):
                 return axis
         raise ValueError(
-            f"{name!r} does not vary in this search; expected one of "
+            f"{name!r} does not vary by itself in this search; expected one of "
             f"{[axis.label for axis in self.axes]}."
         )
 
@@ -155,7 +155,27 @@ def _score_label(search: Any, name: str) -> str:
 def _varying_axes(columns: Mapping[str, Any], prefix: str) -> list[Axis]:
     names = [key.removeprefix("param_") for key in columns if key.startswith("param_")]
     axes = [_axis(name, name.removeprefix(prefix), columns[f"param_{name}"]) for name in names]
-    return [axis for axis in axes if len(axis.levels) > 1]
+    return _joined([axis for axis in axes if len(axis.levels) > 1])
+
+
+def _joined(axes: list[Axis]) -> list[Axis]:
+    """One axis for words that vary only together, as ``graph_weights`` with ``laplacian``."""
+    kept: list[Axis] = []
+    for axis in axes:
+        twin = next((other for other in kept if _vary_together(axis, other)), None)
+        if twin is not None:
+            kept.remove(twin)
+            other_level = dict(zip(axis.codes.tolist(), twin.codes.tolist(), strict=True))
+            both = [f"{text}, {twin.levels[other_level[i]]}" for i, text in enumerate(axis.levels)]
+            axis = replace(axis, levels=tuple(both))
+        kept.append(axis)
+    return kept
+
+
+def _vary_together(one: Axis, other: Axis) -> bool:
+    pairs = set(zip(one.codes.tolist(), other.codes.tolist(), strict=True))
+    is_same = len(one.levels) == len(other.levels) == len(pairs)
+    return is_same and not (one.is_numeric or other.is_numeric)
 
 
 def _ordered(axes: list[Axis]) -> tuple[Axis, ...]:
