@@ -3,7 +3,8 @@
 Supervised methods see the labelled rows only. Semi-supervised methods of scikit-learn are tuned by
 its GridSearchCV through our SemiSupervisedKFold, since plain folds would score unlabelled rows.
 Methods that predict nothing but the rows given to them (transductive) are given the test rows as
-further unlabelled rows, which is more than the others have.
+further unlabelled rows, which is more than the others have. Our searches with the model of the
+paper's protocol are those of ``selection``, and not run again here.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from experiments.protocol import Data
 from onefit import (
     LapRLSClassifier,
     LapRLSRegressor,
-    LapSVC,
     ManifoldSearchCV,
     SemiSupervisedKFold,
 )
@@ -142,16 +142,8 @@ def _graphlearning(method: str, data: Data, seed: int) -> np.ndarray:
 
 
 def onefit_laprls(data: Data, seed: int) -> np.ndarray:
-    model = LapRLSRegressor() if data.is_regression else LapRLSClassifier()
-    return _onefit(model, data, seed)
-
-
-def onefit_lapsvc(data: Data, seed: int) -> np.ndarray:
-    return _onefit(LapSVC(), data, seed)
-
-
-def _onefit(model, data: Data, seed: int) -> np.ndarray:
     """Our search as it comes, with the Nystrom basis for thousands of rows."""
+    model = LapRLSRegressor() if data.is_regression else LapRLSClassifier()
     if len(data.X) >= LARGE:
         model.set_params(n_components=COMPONENTS, random_state=seed)
     return ManifoldSearchCV(model, random_state=seed).fit(data.X, data.y).predict(data.X_test)
@@ -166,12 +158,10 @@ CLASSIFIERS: dict[str, Peer] = {
     "graph_laplace": graph_laplace,
     "graph_poisson": graph_poisson,
     "onefit_laprls": onefit_laprls,
-    "onefit_lapsvc": onefit_lapsvc,
 }
 REGRESSORS: dict[str, Peer] = {
     "majority": majority,
     "kernel_ridge": kernel_ridge,
-    "onefit_laprls": onefit_laprls,
 }
 
 
