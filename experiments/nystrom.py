@@ -1,4 +1,4 @@
-"""Whether the Nystrom bases of the experiments give the held-out predictions of the exact basis.
+"""Whether Nystrom bases give the held-out predictions of the exact basis.
 
 For the first of ten folds of split 0 of each large set, points held out: the root mean square of
 the difference of decisions, relative to that of the exact ones (at least to 1 % of the targets'
@@ -20,12 +20,15 @@ from onefit.search.fold_planes import held_out_points
 from onefit.search.geometry import geometry_of
 from onefit.search.task import Task
 
+#: Sets of thousands of rows with columns of the basis. Those that the protocol has not fail here.
+COLUMNS = {**protocol.COMPONENTS, "a3a": 1000, "w2a": 1000, "w3a": 1000}
+
 
 def run(path: Path) -> None:
     """Compare all sets that are not done."""
     done = {row["set"] for row in store.read(path)}
     store.record_machine(path.parent, "nystrom")
-    for name, c in protocol.COMPONENTS.items():
+    for name, c in COLUMNS.items():
         if name not in done:
             start = time.perf_counter()
             store.append(path, _compare(name, c))
