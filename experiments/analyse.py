@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -111,7 +111,7 @@ def table_1(choices: pd.DataFrame, results: pd.DataFrame, t: int) -> None:
     errors = with_default(choices, results, t)
     published = paper()
     rows = []
-    for name in _order(errors):
+    for name in order(errors):
         mine = errors.loc[name]
         scale = 1.0 if protocol.is_regression(name) else 100.0
         cells = [name]
@@ -119,7 +119,11 @@ def table_1(choices: pd.DataFrame, results: pd.DataFrame, t: int) -> None:
             row = published.loc[(name, t, method)]
             cells.append(f"{row.test:.3g} ± {row['std']:.2g}")
         cells += [_cell(mine[c] * scale, mine["exact"] * scale) for c in TITLES]
-        rows.append([*cells, str(len(mine))])
+        n_default = int(mine["default"].notna().sum())
+        n_repeats = (
+            str(len(mine)) if n_default == len(mine) else f"{len(mine)} (default {n_default})"
+        )
+        rows.append([*cells, n_repeats])
     header = ["set", "paper: t-CV", "paper: t-BIF", *TITLES.values(), "repeats"]
     _write(f"reproduction_{t}", header, rows, "criteria")
 
@@ -130,9 +134,12 @@ def _cell(errors: pd.Series, exact: pd.Series) -> str:
         return "–"
     if both.sum() == 1:
         return f"{errors[both].mean():.3g}"
-    sign = significance((errors - exact)[both].to_numpy())
-    mark = {1: " ▲", -1: " ▽", 0: ""}[sign]
-    return f"{errors[both].mean():.3g} ± {errors[both].std(ddof=1):.2g}{mark}"
+    differences = (errors - exact)[both].to_numpy()
+    text = f"{errors[both].mean():.3g} ± {errors[both].std(ddof=1):.2g}"
+    if not differences.any():
+        return text
+    mark = {1: " ▲", -1: " ▽", 0: ""}[significance(differences)]
+    return f"{text} ({t_statistic(differences):+.1f}){mark}"
 
 
 def table_counts(choices: pd.DataFrame, results: pd.DataFrame) -> None:
@@ -162,7 +169,7 @@ def table_ranks(choices: pd.DataFrame) -> None:
     part = choices[(choices.t == 10) & (choices.candidates == "all")]
     part = part.assign(regret=part.test - part.best_test)
     rows = []
-    for name in _order(part.set_index("set")):
+    for name in order(part.set_index("set")):
         mine = part[part.set == name].groupby("criterion")
         scale = 1.0 if protocol.is_regression(name) else 100.0
         ranks, regret = mine.rank_correlation.mean(), mine.regret.mean() * scale
@@ -176,7 +183,7 @@ def table_from(choices: pd.DataFrame) -> None:
     part = choices[(choices.t == 10) & (choices.candidates == "from 1e-3")]
     errors = part.pivot(index=["set", "repeat"], columns="criterion", values="test")
     rows = []
-    for name in _order(errors):
+    for name in order(errors):
         scale = 1.0 if protocol.is_regression(name) else 100.0
         mine = errors.loc[name] * scale
         rows.append([name, *(_cell(mine[c], mine["exact"]) for c in unit.CRITERIA)])
@@ -187,7 +194,7 @@ def table_from(choices: pd.DataFrame) -> None:
 def table_selection(results: pd.DataFrame) -> None:
     """Our default against plain single ten-fold cross-validation on the same candidates."""
     rows = []
-    for name in _order(results):
+    for name in order(results):
         scale = 1.0 if protocol.is_regression(name) else 100.0
         mine = results.loc[name] * scale
         cells = [f"{mine['single'].mean():.3g} ± {mine['single'].std(ddof=1):.2g}"]
@@ -211,7 +218,7 @@ def table_grids() -> None:
     means = errors.groupby("set").mean()
     ratios = means[list(dict.fromkeys(frame.grid))].div(means["former"], axis=0)
     rows = []
-    for name in _order(ratios):
+    for name in order(ratios):
         cells = [f"{value:.3f}" for value in ratios.loc[name]]
         rows.append([name, *cells, str(len(errors.loc[name]))])
     overall = np.exp(np.log(ratios).mean())
@@ -228,7 +235,7 @@ def table_peers(results: pd.DataFrame) -> None:
         rows = []
         used = full[full.set.map(protocol.is_regression) == wanted]
         columns = [m for m in METHODS if m in set(used.method)]
-        for name in _order(used.set_index("set")):
+        for name in order(used.set_index("set")):
             mine = used[used.set == name]
             scale = 1.0 if wanted else 100.0
             errors = mine.pivot(index="repeat", columns="method", values="test") * scale
@@ -251,7 +258,7 @@ def table_nystrom() -> None:
         return
     frame = frame.astype({"difference": float, "error": float})
     rows = []
-    for name in _order(frame.set_index("set")):
+    for name in order(frame.set_index("set")):
         mine = frame[frame.set == name]
         good = mine[mine.error <= 1.1 * mine.error.min() + 1e-12]
         cells = [
@@ -272,7 +279,7 @@ def table_2() -> None:
     frame = frame.astype({"t": int, "seconds": float})
     published = paper().seconds
     rows = []
-    for name in _order(frame.set_index("set")):
+    for name in order(frame.set_index("set")):
         cells = [name]
         for t in protocol.FOLDS:
             times = frame[(frame.set == name) & (frame.t == t)].pivot(
@@ -287,7 +294,8 @@ def table_2() -> None:
     _write("reproduction_times", header, rows, "times")
 
 
-def _order(frame: pd.DataFrame) -> Iterable[str]:
+def order(frame: pd.DataFrame) -> list[str]:
+    """Data sets of a table: classes first, then real targets."""
     present = set(frame.index.get_level_values("set"))
     by_kind = sorted(protocol.names(), key=lambda name: (protocol.is_regression(name), name))
     return [name for name in by_kind if name in present]

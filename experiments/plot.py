@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 from benchmarks.common import IMAGES
 
-from experiments import protocol
-from experiments.analyse import TITLES, criteria, selections, with_default
+from experiments.analyse import TITLES, criteria, order, selections, with_default
 
 #: Okabe and Ito's colours, which the colour-blind can tell apart.
 STYLES = {
@@ -25,7 +24,7 @@ def leverage_figure(choices: pd.DataFrame) -> None:
     """How far the criteria are from exact cross-validation, by the ambient penalty; t = 10."""
     levels = choices[(choices.t == 10) & choices.candidates.str.match(r"^1e[+-]\d+$")]
     levels = levels.assign(ambient=levels.candidates.astype(float))
-    # Means of each set first: single test errors can be 0.
+    # Each set counts once, whatever its repeats; and single test errors can be 0.
     means = levels.groupby(["criterion", "set", "ambient"]).test.mean()
     fig, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
     for criterion, (colour, marker) in STYLES.items():
@@ -33,10 +32,10 @@ def leverage_figure(choices: pd.DataFrame) -> None:
         if mine.empty or criterion == "exact":
             continue
         ratio = np.log(means[criterion] / means["exact"]).groupby("ambient").mean()
-        grouped = mine.groupby("ambient")
+        by_set = mine.groupby(["set", "ambient"])
         curves = (
-            grouped.distance.median().clip(lower=1e-3),
-            grouped.rank_correlation.mean(),
+            by_set.distance.median().groupby("ambient").median().clip(lower=1e-3),
+            by_set.rank_correlation.mean().groupby("ambient").mean(),
             np.exp(ratio),
         )
         for ax, curve in zip(axes, curves, strict=True):
@@ -61,15 +60,15 @@ def leverage_figure(choices: pd.DataFrame) -> None:
 def sets_figure(choices: pd.DataFrame, results: pd.DataFrame) -> None:
     """Test error of every criterion's choice relative to that of exact t-CV, set by set; t = 10."""
     errors = with_default(choices, results, 10)
-    means = errors.groupby("set").mean()
-    names = sorted(means.index, key=lambda name: (protocol.is_regression(name), name))
+    names = order(errors)
     fig, ax = plt.subplots(figsize=(8, 5.2), layout="constrained")
     for criterion, (colour, marker) in STYLES.items():
-        if criterion == "exact" or criterion not in means:
+        if criterion == "exact":
             continue
+        means = errors[[criterion, "exact"]].dropna().groupby("set").mean().reindex(names)
         ratio = means[criterion] / means["exact"]
         ax.plot(
-            ratio[names],
+            ratio,
             range(len(names)),
             marker,
             color=colour,
