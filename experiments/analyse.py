@@ -39,9 +39,9 @@ METHODS = {
 }
 
 
-def criteria() -> pd.DataFrame:
+def criteria(kind: str = "criteria") -> pd.DataFrame:
     """Choices of all criteria, one row for each set, repeat, t, criterion and set of candidates."""
-    frame = _read("criteria")
+    frame = _read(kind)
     numbers = [
         "test",
         "test_by_loss",
@@ -270,6 +270,25 @@ def table_nystrom() -> None:
     _write("reproduction_nystrom", header, rows, "nystrom")
 
 
+def table_bases(choices: pd.DataFrame) -> None:
+    """The choices on three sets with a Nystrom basis of 1,000 columns and with the exact one."""
+    rows = []
+    bases = {"Nyström": criteria("criteria_nystrom"), "exact": choices}
+    tables = {
+        basis: frame[(frame.t == 10) & (frame.candidates == "all")].pivot(
+            index=["set", "repeat"], columns="criterion", values="test"
+        )
+        for basis, frame in bases.items()
+    }
+    shared = tables["Nyström"].index.intersection(tables["exact"].index)
+    for name in order(tables["Nyström"].loc[shared]):
+        parts = [tables[basis].loc[shared].loc[name] * 100.0 for basis in bases]
+        cells = [f"{part[c].mean():.3g}" for c in ("exact", "bif_nystrom") for part in parts]
+        rows.append([name, *cells, str(len(parts[0]))])
+    header = ["set", *(f"{TITLES[c]}, {b} basis" for c in ("exact", "bif_nystrom") for b in bases)]
+    _write("reproduction_bases", [*header, "repeats"], rows, "criteria")
+
+
 def table_2() -> None:
     """How many times faster than naive t-CV, per candidate; next to the paper's ratios."""
     path = store.RESULTS / "times.csv"
@@ -326,6 +345,7 @@ def main() -> None:
         table_peers(methods())
     table_2()
     table_nystrom()
+    table_bases(choices)
 
 
 if __name__ == "__main__":
