@@ -239,6 +239,9 @@ def table_peers(results: pd.DataFrame) -> None:
             mine = used[used.set == name]
             scale = 1.0 if wanted else 100.0
             errors = mine.pivot(index="repeat", columns="method", values="test") * scale
+            errors = errors.reindex(columns=columns).dropna()
+            if errors.empty:
+                continue
             seconds = mine.groupby("method").seconds.median()
             best = errors.mean().idxmin()
             cells = [
@@ -246,7 +249,7 @@ def table_peers(results: pd.DataFrame) -> None:
                 f" ({seconds[m]:.2g} s)"
                 for m in columns
             ]
-            rows.append([name, *cells, str(errors.dropna().shape[0])])
+            rows.append([name, *cells, str(len(errors))])
         header = ["set", *(METHODS[m] for m in columns), "repeats"]
         _write(f"peers_{kind}", header, rows, "methods")
 
