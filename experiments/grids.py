@@ -10,7 +10,12 @@ wide, 1e-8 the same, and ambient penalties down to 1e-8
 binary     weights of 1 in place of heat
 mixed      heat weights where the Laplacian is unnormalised, 1 where it is normalised
 both       heat and 1
-wide mixed, wide both   these, widths up to 256 times the median and penalties down to 1e-8
+
+And with widths up to 256 times the median and penalties down to 1e-8:
+
+wide mixed, wide both
+wide crossed  weights of 1 where the Laplacian is unnormalised, heat where it is normalised
+wide three    all but heat weights with the normalised Laplacian
 
 LapRLS chooses, for classes too: it scores ten thousand candidates in a minute.
 """
@@ -51,6 +56,9 @@ def grids(median: float) -> dict[str, Callable[[Mapping[str, Any]], bool]]:
     def is_mixed(one: Mapping[str, Any]) -> bool:
         return is_heat(one) == (one["laplacian"] == "unnormalized")
 
+    def is_one_of_three(one: Mapping[str, Any]) -> bool:
+        return not (is_heat(one) and one["laplacian"] == "normalized")
+
     return {
         "former": lambda one: is_narrow(one) and is_usual(one) and is_heat(one),
         "wide": lambda one: is_usual(one) and is_heat(one),
@@ -59,6 +67,8 @@ def grids(median: float) -> dict[str, Callable[[Mapping[str, Any]], bool]]:
         "mixed": lambda one: is_narrow(one) and is_usual(one) and is_mixed(one),
         "both": lambda one: is_narrow(one) and is_usual(one),
         "wide mixed": is_mixed,
+        "wide crossed": lambda one: not is_mixed(one),
+        "wide three": is_one_of_three,
         "wide both": lambda one: True,
     }
 
