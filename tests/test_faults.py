@@ -196,12 +196,23 @@ def test_workers_end_with_a_killed_search(tmp_path):
     wait_for(lambda: not any(is_running(one) for one in workers), 30)
 
 
-def test_workers_of_the_user_stay():
+def test_workers_of_the_user_stay(tmp_path):
     """A search takes joblib's workers as they are, and leaves them so."""
-    ask = [delayed(os.getpid)() for _ in range(4)]
-    before = set(Parallel(n_jobs=2)(ask))
+
+    def meet(folder):
+        """The process that this runs in, once another one is here too."""
+        (folder / str(os.getpid())).touch()
+        while len(list(folder.iterdir())) < 2:
+            time.sleep(0.01)
+        return os.getpid()
+
+    def workers(name):
+        (tmp_path / name).mkdir()
+        return set(Parallel(n_jobs=2, batch_size=1)([delayed(meet)(tmp_path / name)] * 2))
+
+    before = workers("before")
     the_search(n_jobs=2).fit(*moons())
-    assert set(Parallel(n_jobs=2)(ask)) & before
+    assert workers("after") == before
 
 
 # Damaged.
