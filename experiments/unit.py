@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from experiments import protocol
 from onefit.assembly import GraphSettings, build_factor
-from onefit.basis import plane_basis
+from onefit.basis import KernelBasis, plane_basis
 from onefit.criteria.exact import exact
 from onefit.factors import KernelFactor
 from onefit.folds import Fold
@@ -50,6 +50,8 @@ from onefit.search.task import Task, at_ambient, by_deformation, closed_form
 from onefit.solvers.labels import solve_labels
 
 CRITERIA = ("exact", "newton", "labels", "bif", "bif_nystrom", "bif_product", "bif_leverage")
+#: Of the largest decision: what is smaller has no correct digit.
+ROUNDING = 1e-12
 
 
 @dataclass
@@ -160,12 +162,18 @@ class _Plane:
         self.held[criterion][at, self.unit.t_index[fold], labels] = decisions
 
     def score(self) -> None:
-        """Write averages over the labels to the table."""
+        """Write averages over the labels to the table.
+
+        The sign of a decision that is rounding is none: it counts as half an error.
+        """
         y, loss = self.unit.task.targets.values[:, 0], self.candidates[0].model._make_loss()
         rows = [c.index for c in self.candidates]
         table = self.unit.table
         for criterion, f in self.held.items():
-            table.errors[criterion][rows] = _errors(y, f, loss.is_quadratic).mean(axis=-1)
+            errors = _errors(y, f, loss.is_quadratic)
+            if not loss.is_quadratic:
+                errors[np.abs(f) <= ROUNDING * np.abs(f).max(axis=-1, keepdims=True)] = 0.5
+            table.errors[criterion][rows] = errors.mean(axis=-1)
             table.losses[criterion][rows] = loss.value(y, f).mean(axis=-1)
 
 
@@ -182,9 +190,9 @@ def evaluate(name: str, repeat: int, params: Sequence[dict] | None = None) -> Ta
             kernel = group.settings.resolve(geometry.X)
             squared = None if geometry.squared is None else geometry.squared.copy()
             factor = build_factor(kernel, group.settings, geometry.X, squared, repeat)
-            features = _test_features(unit.data, kernel, factor)
+            test_rows = _TestRows.of(unit.data, kernel, factor, name not in protocol.COMPONENTS)
             for graph_group in group.graphs:
-                _evaluate_plane(unit, geometry, factor, features, graph_group)
+                _evaluate_plane(unit, geometry, factor, test_rows, graph_group)
     unit.table.seconds = time.perf_counter() - start
     return unit.table
 
@@ -214,18 +222,45 @@ def _pose(name: str, repeat: int, params: Sequence[dict] | None):
     return unit, groups, geometry_of(data.X, groups)
 
 
-def _test_features(data: protocol.Data, kernel: Kernel, factor: KernelFactor) -> np.ndarray:
-    """Features z(x) of the test rows, so that f = z'a."""
-    lower = factor.features[factor.landmarks]
-    columns = kernel(data.X_test, data.X[factor.landmarks])
-    return sl.solve_triangular(lower, columns.T, lower=True, check_finite=False).T
+@dataclass(frozen=True)
+class _TestRows:
+    """What decisions on the test rows are computed from.
+
+    Features z(x) do for real targets and for the Nystrom basis, f = z'a. With the exact basis and
+    classes it is weights on the rows, as in the estimator: far from all labels a decision of 1e-30
+    has a sign, in which rounding of features would have the last word.
+    """
+
+    #: z(x), or the kernel between test rows and all rows.
+    columns: np.ndarray
+    #: K, if weights are needed.
+    kernel: np.ndarray | None = None
+
+    @classmethod
+    def of(
+        cls, data: protocol.Data, kernel: Kernel, factor: KernelFactor, is_exact: bool
+    ) -> _TestRows:
+        if is_exact and not data.is_regression:
+            return cls(kernel(data.X_test, data.X), kernel(data.X, data.X))
+        columns = kernel(data.X_test, data.X[factor.landmarks]).T
+        return cls(sl.solve_triangular(factor.triangle, columns, lower=True, check_finite=False).T)
+
+    def decisions(self, fits: Sequence[Fit]) -> np.ndarray:
+        """Decisions (n_test, n) of fits of the same deformation."""
+        if self.kernel is None:
+            return self.columns @ np.column_stack([fit.coef for fit in fits])
+        problem = fits[0].problem
+        basis = KernelBasis(self.kernel, problem.basis.laplacian, problem.basis.labelled)
+        deformed = basis.deform(problem.manifold_scale / problem.ambient_penalty)
+        beta = [fit.labels.beta / fit.problem.ambient_penalty for fit in fits]
+        return self.columns @ deformed.expand(np.column_stack(beta))
 
 
 def _evaluate_plane(
     unit: _Unit,
     geometry: Geometry,
     factor: KernelFactor,
-    test_features: np.ndarray,
+    test_rows: _TestRows,
     group: GraphGroup,
 ) -> None:
     graph, laplacians = unit.graph(geometry, group.settings)
@@ -240,7 +275,7 @@ def _evaluate_plane(
         for candidate in members:
             fits[candidate.index] = at_ambient(problem, candidate).solve(start)
             start = fits[candidate.index].labels
-        _test(unit, members, fits, test_features)
+        _test(unit, test_rows, members, [fits[c.index] for c in members])
         _hide_labels(plane, problem, members, fits)
         _influence(plane, problem, members, fits)
     for i, fold in enumerate(unit.folds):
@@ -253,14 +288,12 @@ def _evaluate_plane(
 
 
 def _test(
-    unit: _Unit, members: Sequence[Candidate], fits: dict[int, Fit], features: np.ndarray
+    unit: _Unit, test_rows: _TestRows, members: Sequence[Candidate], fits: Sequence[Fit]
 ) -> None:
     y = unit.data.y_test
-    coef = np.column_stack([fits[c.index].coef for c in members])
-    decisions = features @ coef
     if not unit.data.is_regression:
         y = 2.0 * y - 1.0
-    wrong = _errors(y[:, None], decisions, unit.data.is_regression).mean(axis=0)
+    wrong = _errors(y[:, None], test_rows.decisions(fits), unit.data.is_regression).mean(axis=0)
     unit.table.test_error[[c.index for c in members]] = wrong
 
 
