@@ -50,8 +50,6 @@ from onefit.search.task import Task, at_ambient, by_deformation, closed_form
 from onefit.solvers.labels import solve_labels
 
 CRITERIA = ("exact", "newton", "labels", "bif", "bif_nystrom", "bif_product", "bif_leverage")
-#: Of the largest decision: what is smaller has no correct digit.
-ROUNDING = 1e-12
 
 
 @dataclass
@@ -162,18 +160,12 @@ class _Plane:
         self.held[criterion][at, self.unit.t_index[fold], labels] = decisions
 
     def score(self) -> None:
-        """Write averages over the labels to the table.
-
-        The sign of a decision that is rounding is none: it counts as half an error.
-        """
+        """Write averages over the labels to the table."""
         y, loss = self.unit.task.targets.values[:, 0], self.candidates[0].model._make_loss()
         rows = [c.index for c in self.candidates]
         table = self.unit.table
         for criterion, f in self.held.items():
-            errors = _errors(y, f, loss.is_quadratic)
-            if not loss.is_quadratic:
-                errors[np.abs(f) <= ROUNDING * np.abs(f).max(axis=-1, keepdims=True)] = 0.5
-            table.errors[criterion][rows] = errors.mean(axis=-1)
+            table.errors[criterion][rows] = _errors(y, f, loss.is_quadratic).mean(axis=-1)
             table.losses[criterion][rows] = loss.value(y, f).mean(axis=-1)
 
 

@@ -111,6 +111,27 @@ def test_test_errors_are_those_of_fitted_models(posed):
         assert error == pytest.approx(np.mean(wrong), rel=1e-6)
 
 
+def test_classes_far_from_all_labels_are_those_of_fitted_models(monkeypatch):
+    """Unlabelled rows are near, labelled ones far: small decisions, whose signs count the same."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_t(1, size=(150, 6))
+    X[100:140] = X[60:100]
+    X_test = X[1::4] + 0.3 * rng.normal(size=(38, 6))
+    y, y_test = ((one[:, 0] * one[:, 1] > 0).astype(int) for one in (X, X_test))
+    data = protocol.Data(X, np.where(np.arange(150) % 4 == 0, y, -1), X_test, y_test)
+    monkeypatch.setattr(protocol, "load", lambda name, repeat: data)
+    candidates = [
+        {"kernel_width": width, "ambient_penalty": ambient, "manifold_penalty": manifold}
+        for width in (0.1, 0.3)
+        for ambient in (1e-4, 1.0)
+        for manifold in (1e-6, 1.0)
+    ]
+    table = unit.evaluate("splice", 0, candidates)
+    for params, error in zip(candidates, table.test_error, strict=True):
+        model = protocol.model("splice").set_params(**params).fit(data.X, data.y)
+        assert error == data.error(model.predict(data.X_test))
+
+
 def test_ties_count_by_their_mean():
     """The expected test error of a random choice among the best; the least loss for the other."""
     shape = (4, 3)
