@@ -20,6 +20,7 @@ from onefit import (
     LapRLSClassifier,
     LapRLSRegressor,
     LapSVC,
+    ManifoldSearchCV,
     RepeatedSemiSupervisedKFold,
     SemiSupervisedKFold,
     cross_val_decisions,
@@ -610,3 +611,37 @@ class TestOptions:
         assert_array_equal(first, second)
         other = cross_val_decisions(clone(model).set_params(random_state=5), X, y, cv=4)
         assert np.nanmax(np.abs(first - other.predictions)) > 1e-6
+
+
+class TestFarFromAllLabels:
+    """Decisions of 1e-15 to 1e-100: each label has its copies, and no other label near it."""
+
+    @staticmethod
+    def data(seed):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_t(1, size=(90, 6))
+        X = np.vstack([X, X[30:]])
+        return X, np.where(np.arange(150) % 3 == 0, rng.integers(0, 2, size=150), -1)
+
+    @both_holdouts
+    @pytest.mark.parametrize("name", ["square", "hinge", "logistic"])
+    def test_classes_are_those_of_refitted_models(self, name, holdout):
+        X, y = self.data(0)
+        model = clone(ESTIMATORS[name]).set_params(kernel_width=0.3, manifold_penalty=0.0)
+        cv = list(SemiSupervisedKFold(5, shuffle=True, random_state=0).split(X, y))
+        expected = np.full(len(X), np.nan)
+        for train, test in cv:
+            rows = test[y[test] != -1]
+            kept = train if holdout == "points" else np.arange(len(X))
+            labels = np.where(np.isin(kept, rows), -1, y[kept])
+            expected[rows] = clone(model).fit(X[kept], labels).decision_function(X[rows])
+        clear = np.abs(expected) > 1e-95  # smaller numbers are taken for 0
+        assert np.sum(clear & (np.abs(expected) < 1e-16)) > 5
+        found = cross_val_decisions(model, X, y, cv=cv, holdout=holdout).predictions
+        assert_array_equal(found[clear] > 0, expected[clear] > 0)
+        grid = {"ambient_penalty": [model.ambient_penalty, 1.0, 10.0, 100.0]}
+        search = ManifoldSearchCV(model, grid, cv=cv, holdout=holdout, refit=False).fit(X, y)
+        for i, (_, test) in enumerate(cv):
+            rows = test[y[test] != -1]
+            expected_score = np.mean((expected[rows] > 0) == y[rows])
+            assert search.cv_results_[f"split{i}_test_score"][0] == pytest.approx(expected_score)

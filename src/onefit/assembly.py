@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -301,6 +302,11 @@ def build_basis(
     return plane_basis(factor, graph.operator, labelled)
 
 
+def _between_rows(kernel: Kernel, X: Rows, rows: IntArray) -> FloatArray:
+    """Kernel between rows of these numbers."""
+    return kernel.between(X[rows], rows if kernel.name == "precomputed" else X[rows])
+
+
 def build_factor(
     kernel: Kernel,
     settings: KernelSettings,
@@ -310,7 +316,10 @@ def build_factor(
 ) -> Factor:
     """Exact or Nystrom factor of the kernel for all graphs; may overwrite ``squared``."""
     if settings.n_components is None:
-        return factor_kernel(_kernel_matrix(kernel, X, squared))
+        factor = factor_kernel(_kernel_matrix(kernel, X, squared))
+        # A function of the user's may be slow, and is called no more often than needed.
+        between = None if callable(kernel.name) else partial(_between_rows, kernel, X)
+        return replace(factor, between=between)
     n = X.shape[0]
     if isinstance(settings.n_components, str):
         raise TypeError(

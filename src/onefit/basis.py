@@ -32,6 +32,7 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 from scipy.sparse import csgraph
+from sklearn.utils import gen_batches
 
 from onefit._interrupts import aside
 from onefit._lapack import (
@@ -44,9 +45,10 @@ from onefit._lapack import (
     sparse_product,
     tridiagonal,
 )
+from onefit._rounding import settled
 from onefit._typing import FloatArray, IntArray, Sparse
 from onefit.anchors import Operator
-from onefit.factors import Factor
+from onefit.factors import Factor, KernelFactor
 
 __all__ = [
     "Basis",
@@ -59,6 +61,10 @@ __all__ = [
 
 #: Kernels that vary by less than this factor lose digits in products with a Laplacian.
 _ALMOST_CONSTANT = 0.5
+#: Entries of a Gram matrix that are smaller, relative to its diagonal, have no correct digit.
+_NO_DIGIT = 1e-14
+#: Rows of a Gram matrix that are looked at together.
+_BLOCK = 64
 
 
 class Deformed(Protocol):
@@ -144,6 +150,18 @@ def _is_almost_constant(K: FloatArray, part: IntArray, size: IntArray) -> bool:
     lowest = K[first, first].copy()
     np.minimum.at(lowest, part, K[np.arange(part.size), first[part]])
     return bool(np.any((lowest > _ALMOST_CONSTANT * K[first, first]) & (size > 1)))
+
+
+def _labelled_gram(G: FloatArray, K: FloatArray | None, columns: IntArray | slice) -> FloatArray:
+    """G symmetric, and with the entries of K[:, columns] where there is but rounding."""
+    G = 0.5 * (G + G.T)
+    if K is None:
+        return G
+    size = np.sqrt(np.maximum(np.diagonal(G), 0.0))
+    for rows in gen_batches(len(G), _BLOCK):
+        scale = size[rows, None] * size
+        G[rows] = settled(G[rows], K[rows, columns], scale, _NO_DIGIT)
+    return G
 
 
 # --- one ratio: a factorisation for a single fit ------------------------------------------------
@@ -261,7 +279,7 @@ class _DeformedKernel:
         columns = sl.lapack.dlaswp(columns, self.pivots, overwrite_a=1)
         columns = solve_unit_triangular(self.lu, columns)
         G = solve_triangular(self.lu[first:, first:], columns[first:])
-        return 0.5 * (G + G.T)
+        return _labelled_gram(G, self.basis.labelled_kernel, self.basis.labelled)
 
     def solve(self, coef: FloatArray) -> FloatArray:
         # Rows of I + r L K are in the same order: it is the transpose of what is factored.
@@ -338,6 +356,12 @@ class PlaneBasis:
         """Q'B_L' of shape (d, l), in Fortran order."""
         return self.rotate(self.labelled_features.T, back=False)
 
+    @cached_property
+    def labelled_kernel(self) -> FloatArray | None:
+        """Kernel between the labelled rows, if the factor knows it."""
+        between = self.factor.between if isinstance(self.factor, KernelFactor) else None
+        return None if between is None else between(self.labelled)
+
     def rotate(self, coef: FloatArray, *, back: bool) -> FloatArray:
         """Q coef (``back``) or Q' coef."""
         result = copied(coef)
@@ -403,7 +427,7 @@ class _DeformedPlane:
     def labelled_gram(self) -> FloatArray:
         columns = self.basis.rotated_labelled
         G = product(columns.T, self._solve_rotated(columns))
-        return 0.5 * (G + G.T)
+        return _labelled_gram(G, self.basis.labelled_kernel, slice(None))
 
     def solve(self, coef: FloatArray) -> FloatArray:
         rotated = self.basis.rotate(coef, back=False)

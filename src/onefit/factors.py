@@ -11,7 +11,7 @@ where the block is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -102,10 +102,13 @@ class KernelFactor:
     landmarks : array of shape (c,)
         Rows that carry the kernel expansion: their features are a lower triangle R, and
         z(x) = R^{-1} k(landmarks, x).
+    between : callable or None
+        From row numbers to the kernel between these rows, where B B' is the kernel up to rounding.
     """
 
     features: FloatArray
     landmarks: IntArray
+    between: Callable[[IntArray], FloatArray] | None = None
 
     @property
     def triangle(self) -> FloatArray:

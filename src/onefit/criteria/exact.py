@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onefit._lapack import cho_factor, inverse_from_cholesky
+from onefit._rounding import is_rounding, settled
 from onefit._typing import FloatArray
 from onefit.criteria.common import (
     FoldDecisions,
@@ -102,6 +103,13 @@ def _square_labels(problem: Problem, folds: Sequence[Fold]) -> list[FoldDecision
         residual = solve_dense(inverse[np.ix_(out, out)], dual[out], "a fold")
         tested = np.isin(out, h)
         decisions = problem.targets[h] - residual[tested]
+        if (
+            not problem.fit_intercept
+            and is_rounding(decisions, np.abs(problem.targets).max()).any()
+        ):
+            beta = dual - inverse[:, out] @ residual
+            beta[out] = 0.0
+            decisions = settled(decisions, problem.gram[h] @ beta, np.abs(problem.targets).max())
         results.append(FoldDecisions(problem.basis.labelled[h], decisions, None, 1 + int(is_new)))
     return results
 
