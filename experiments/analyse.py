@@ -275,26 +275,6 @@ def table_nystrom() -> None:
     _write("reproduction_nystrom", header, rows, "nystrom")
 
 
-def table_bases(choices: pd.DataFrame) -> None:
-    """The choices on three sets with a Nystrom basis of 1,000 columns and with the exact one."""
-    rows = []
-    exact = pd.concat([choices[choices.set != "w3a"], criteria("criteria_exact")])
-    bases = {"Nyström": criteria("criteria_nystrom"), "exact": exact}
-    tables = {
-        basis: frame[(frame.t == 10) & (frame.candidates == "all")].pivot(
-            index=["set", "repeat"], columns="criterion", values="test"
-        )
-        for basis, frame in bases.items()
-    }
-    shared = tables["Nyström"].index.intersection(tables["exact"].index)
-    for name in order(tables["Nyström"].loc[shared]):
-        parts = [tables[basis].loc[shared].loc[name] * 100.0 for basis in bases]
-        cells = [f"{part[c].mean():.3g}" for c in ("exact", "bif_nystrom") for part in parts]
-        rows.append([name, *cells, str(len(parts[0]))])
-    header = ["set", *(f"{TITLES[c]}, {b} basis" for c in ("exact", "bif_nystrom") for b in bases)]
-    _write("reproduction_bases", [*header, "repeats"], rows, "criteria")
-
-
 def table_2() -> None:
     """How many times faster than naive t-CV, per candidate; next to the paper's ratios."""
     path = store.RESULTS / "times.csv"
@@ -351,7 +331,6 @@ def main() -> None:
         table_peers(methods())
     table_2()
     table_nystrom()
-    table_bases(choices)
 
 
 if __name__ == "__main__":
