@@ -202,7 +202,8 @@ def test_workers_of_the_user_stay(tmp_path):
     def meet(folder):
         """The process that this runs in, once another one is here too."""
         (folder / str(os.getpid())).touch()
-        while len(list(folder.iterdir())) < 2:
+        end = time.monotonic() + 60
+        while len(list(folder.iterdir())) < 2 and time.monotonic() < end:
             time.sleep(0.01)
         return os.getpid()
 

@@ -141,9 +141,9 @@ def point_decisions(
 def _on_fold(problem: Problem, fold: Fold, state: FoldsState, columns: slice) -> FloatArray:
     r"""Decisions on the rows of a fold.
 
-    Those that are the difference between f with these points and f without them up to rounding are
-    :math:`-\tfrac{1}{2\gamma_A} \sum_k v_k\, \ell'(y_k, f_k)\, \kappa(x, x_k)` instead: so far
-    from the kept labels the graph adds nothing.
+    Those of which rounding has left nothing are :math:`-\tfrac{1}{2\gamma_A} \sum_k v_k\,
+    \ell'(y_k, f_k)\, \kappa(x, x_k)`, the part of f that the kept labels carry; what the graph
+    would add is as small.
     """
     f, basis = state.kernel_values[:, columns], problem.basis
     decisions, scale = f[fold.test_rows], np.abs(f).max(axis=0)

@@ -102,14 +102,12 @@ def _square_labels(problem: Problem, folds: Sequence[Fold]) -> list[FoldDecision
         # Labels that are neither kept nor tested are removed together with the tested ones.
         residual = solve_dense(inverse[np.ix_(out, out)], dual[out], "a fold")
         tested = np.isin(out, h)
-        decisions = problem.targets[h] - residual[tested]
-        if (
-            not problem.fit_intercept
-            and is_rounding(decisions, np.abs(problem.targets).max()).any()
-        ):
+        decisions, size = problem.targets[h] - residual[tested], np.abs(problem.targets).max()
+        if not problem.fit_intercept and is_rounding(decisions, size).any():
+            # f = G beta loses no digit where G is small.
             beta = dual - inverse[:, out] @ residual
             beta[out] = 0.0
-            decisions = settled(decisions, problem.gram[h] @ beta, np.abs(problem.targets).max())
+            decisions = settled(decisions, problem.gram[h] @ beta, size)
         results.append(FoldDecisions(problem.basis.labelled[h], decisions, None, 1 + int(is_new)))
     return results
 

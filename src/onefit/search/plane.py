@@ -79,26 +79,29 @@ def square_plane(
         scaled = np.maximum(spectrum, 0.0) / ambient[:, None]
         for total, i in zip(group.totals, group.members, strict=True):
             inverse = 1.0 / (scaled + total)
-            held_out = _held_out(
-                vectors, inverse, projected, ones if fit_intercept else None, targets, folds[i]
-            )
-            if not fit_intercept and is_rounding(held_out, np.abs(targets).max()).any():
-                forward = _forward(gram, ambient, vectors, inverse, projected, folds[i])
-                held_out = settled(held_out, forward, np.abs(targets).max())
-            decisions[i] = held_out
+            out = np.flatnonzero(~folds[i].kept_labels)
+            residual = _residuals(vectors, inverse, projected, ones if fit_intercept else None, out)
+            tested = folds[i].test_labels[out]
+            f, size = targets[out[tested]] - residual[:, tested], np.abs(targets).max()
+            if not fit_intercept and is_rounding(f, size).any():
+                # f = G beta loses no digit where G is small.
+                beta = product(
+                    vectors, inverse[:, :, None] * (projected - vectors[out].T @ residual)
+                )
+                beta[:, out] = 0.0
+                f = settled(f, product(gram[out[tested]], beta) / ambient[:, None, None], size)
+            decisions[i] = f
     return decisions
 
 
-def _held_out(
+def _residuals(
     vectors: FloatArray,
     inverse: FloatArray,
     projected: FloatArray,
     ones: FloatArray | None,
-    targets: FloatArray,
-    fold: Fold,
+    out: IntArray,
 ) -> FloatArray:
-    """Equation (4) for one fold and all ambient penalties at once."""
-    out = np.flatnonzero(~fold.kept_labels)
+    """Equation (4) for the labels ``out`` of one fold and all ambient penalties at once."""
     rows = vectors[out]
     weighted = rows * inverse[:, None, :]
     block = product(weighted, rows.T)
@@ -109,27 +112,7 @@ def _held_out(
         block -= by_one[:, :, None] * by_one[:, None, :] / pivot[:, None, None]
         means = (inverse * ones) @ projected / pivot[:, None]
         dual -= by_one[:, :, None] * means[:, None, :]
-    residual = aside(block.size * block.shape[-1], np.linalg.solve, block, dual)
-    tested = fold.test_labels[out]
-    return targets[out[tested]] - residual[:, tested]
-
-
-def _forward(
-    gram: FloatArray,
-    ambient: FloatArray,
-    vectors: FloatArray,
-    inverse: FloatArray,
-    projected: FloatArray,
-    fold: Fold,
-) -> FloatArray:
-    """The same as f = G beta, which loses no digit where G is small and all where beta is large."""
-    out = np.flatnonzero(~fold.kept_labels)
-    rows = vectors[out]
-    weighted = rows * inverse[:, None, :]
-    residual = np.linalg.solve(product(weighted, rows.T), weighted @ projected)
-    beta = product(vectors, inverse[:, :, None] * (projected - rows.T @ residual))
-    beta[:, out] = 0.0
-    return product(gram[out[fold.test_labels[out]]], beta) / ambient[:, None, None]
+    return aside(block.size * block.shape[-1], np.linalg.solve, block, dual)
 
 
 def _group_by_weights(weights: LabelWeights, folds: Sequence[Fold]) -> list[_WeightedFolds]:
