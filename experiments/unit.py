@@ -47,7 +47,7 @@ from onefit.search.influence_plane import (
     nystrom_spread,
 )
 from onefit.search.task import Task, at_ambient, by_deformation, closed_form
-from onefit.solvers.labels import solve_labels
+from onefit.solvers.labels import LabelFit, solve_labels
 
 CRITERIA = ("exact", "newton", "labels", "bif", "bif_nystrom", "bif_product", "bif_leverage")
 
@@ -385,12 +385,16 @@ def _remove_points(
     i: int,
 ) -> None:
     fold = plane.unit.folds[i]
-    for members, problem in problems:
+    # By ambient penalty: the optimum of the ratio before is nearer than the full solution.
+    nearest: dict[float, LabelFit] = {}
+    for members, problem in sorted(problems, key=lambda one: one[1].manifold_penalty / one[1].ambient_penalty):
         v = problem.weights.normalized(fold.kept_labels) * fold.kept_labels
         for candidate in members:
             one, full = at_ambient(problem, candidate), fits[candidate.index].labels
             stepped = newton_values(one, v, full)
-            refit = solve_labels(one.gram, one.targets, v, one.loss, start=full, tol=1e-6)
+            start = nearest.get(one.ambient_penalty, full)
+            refit = solve_labels(one.gram, one.targets, v, one.loss, start=start, tol=1e-6)
+            nearest[one.ambient_penalty] = refit
             at = plane.position(candidate)
             plane.put("newton", at, i, stepped[fold.test_labels, 0])
             plane.put("exact", at, i, refit.values[fold.test_labels, 0])

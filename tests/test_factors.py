@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 import reference
 from onefit import LapRLSClassifier, LapRLSRegressor, LapSVC, ManifoldSearchCV, cross_val_decisions
 from onefit.basis import plane_basis
-from onefit.factors import factor_nystrom, factor_nystrom_in_blocks
+from onefit.factors import factor_kernel, factor_nystrom, factor_nystrom_in_blocks
 from onefit.graphs import Graph
 from onefit.kernels import Kernel
 from onefit.memory import block_rows, blocked_bytes, nystrom_bytes
@@ -33,6 +33,23 @@ def both(width, rows=X, single=False, block=32):
     return factor_nystrom(columns, LANDMARKS), factor_nystrom_in_blocks(
         kernel, rows, P, LANDMARKS, block, single=single
     )
+
+
+class TestKernelFactor:
+    @pytest.mark.parametrize("width", [0.1, 30.0])  # full rank, and a few features
+    @pytest.mark.parametrize("n_kept", [N, 40, 0])
+    def test_forms_in_strips_are_the_product(self, width, n_kept):
+        K = Kernel(width=width)(X, X)
+        K[7], K[:, 7] = K[3], K[:, 3]  # a repeated row, which is no landmark
+        landmarks = np.random.default_rng(2).permutation(N)[:200]
+        inside = sp.diags_array((np.arange(N) < n_kept).astype(float))
+        S = sp.csr_array(inside @ L @ inside)
+        S.eliminate_zeros()
+        for factor in (factor_kernel(K.copy()), factor_nystrom(K[:, landmarks], landmarks)):
+            form = factor.quadratic_form(S)
+            B = factor.features
+            assert_allclose(form, B.T @ S.toarray() @ B, atol=1e-10)
+            assert_allclose(form, form.T, atol=0)
 
 
 class TestBlockFactor:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -45,6 +45,8 @@ __all__ = [
 
 #: Numbers between this and its inverse have products that single precision can hold.
 _SAFE = 1e-12
+#: A symmetric product is computed in so many strips, of so many columns at least.
+_STRIPS, _STRIP = 8, 64
 
 
 def nonempty_rows(S: Sparse) -> IntArray:
@@ -134,10 +136,35 @@ class KernelFactor:
         if isinstance(S, SquaredLaplacian):
             smoothed = drop_negligible(sparse_product(S.root, self.features))
             return product(smoothed.T, smoothed)
-        features = self.features
-        if sp.issparse(S) and (rows := nonempty_rows(S)).size < self.n_rows:
-            S, features = S[rows], features[rows]
-        return product(features.T, drop_negligible(sparse_product(S, self.features)))
+        if not sp.issparse(S):
+            return product(self.features.T, drop_negligible(sparse_product(S, self.features)))
+        rows = nonempty_rows(S)
+        rows = rows[np.argsort(self._first_zero[rows], kind="stable")]
+        return self._symmetric(rows, drop_negligible(sparse_product(S[rows], self.features)))
+
+    @cached_property
+    def _first_zero(self) -> IntArray:
+        """Column from which on a row of B is zero: B is a triangle on the landmarks."""
+        first = np.full(self.n_rows, self.landmarks.size)
+        first[self.landmarks] = np.arange(1, self.landmarks.size + 1)
+        return first
+
+    def _symmetric(self, rows: IntArray, smoothed: FloatArray) -> FloatArray:
+        """B[rows]' smoothed, known to be symmetric; ``rows`` by their first zero.
+
+        Half of the blocks are mirrored, and rows that are zero in a block of columns left out: a
+        sixth of the operations of a product where B is a triangle, half where it is not.
+        """
+        c = self.landmarks.size
+        ends = self._first_zero[rows]
+        form = np.empty((c, c))
+        for columns in gen_batches(c, max(-(-c // _STRIPS), _STRIP)):
+            first = int(np.searchsorted(ends, columns.start, side="right"))
+            strip = self.features[rows[first:], columns]
+            block = product(strip.T, smoothed[first:, : columns.stop])
+            form[columns, : columns.stop] = block
+            form[: columns.start, columns] = block[:, : columns.start].T
+        return form
 
 
 @dataclass(frozen=True)
