@@ -33,7 +33,7 @@ from onefit.kernels import Kernel
 from onefit.losses import HuberizedHinge, Logistic, Loss, SquaredHinge
 from onefit.neighbors import find_neighbors
 from onefit.solvers.hessian import nystrom_hessian
-from onefit.solvers.labels import LabelState, evaluate, newton_direction, solve_labels
+from onefit.solvers.labels import LabelFit, evaluate, newton_direction, solve_labels
 
 REPEATS = 15
 T = 20
@@ -178,17 +178,21 @@ def newton() -> None:
 def _halving_steps(G: np.ndarray, y: np.ndarray, v: np.ndarray, loss: Loss) -> int:
     """Steps of Newton's method from zero, halved until the objective falls (200 at the most)."""
 
-    def objective(state: LabelState) -> float:
-        return float(v @ loss.value(y, state.values) + state.beta @ (G @ state.beta))
+    arguments = G, y[:, None], v[:, None], loss
+    no_intercept = np.zeros(1)
 
-    state = evaluate(G, y, v, loss, np.zeros(len(y)), 0.0)
+    def objective(state: LabelFit) -> float:
+        f, beta = state.values[:, 0], state.beta[:, 0]
+        return float(v @ loss.value(y, f) + beta @ (G @ beta))
+
+    state = evaluate(*arguments, np.zeros((len(y), 1)), no_intercept)
     for step in range(1, 201):
         delta, _ = newton_direction(G, state, False)
         length, before = 1.0, objective(state)
-        moved = evaluate(G, y, v, loss, state.beta + delta, 0.0)
+        moved = evaluate(*arguments, state.beta + delta, no_intercept)
         while objective(moved) > before and length > 1e-12:
             length /= 2.0
-            moved = evaluate(G, y, v, loss, state.beta + length * delta, 0.0)
+            moved = evaluate(*arguments, state.beta + length * delta, no_intercept)
         state = moved
         if np.abs(G @ delta).max() <= 1e-8 * max(1.0, np.abs(state.values).max()):
             return step

@@ -378,6 +378,10 @@ def _remove_points_square(
         plane.put(criterion, plane.positions(candidates), i, decisions)
 
 
+def _ratio(one: tuple[list[Candidate], Problem]) -> float:
+    return one[1].manifold_penalty / one[1].ambient_penalty
+
+
 def _remove_points(
     plane: _Plane,
     problems: Sequence[tuple[list[Candidate], Problem]],
@@ -387,7 +391,7 @@ def _remove_points(
     fold = plane.unit.folds[i]
     # By ambient penalty: the optimum of the ratio before is nearer than the full solution.
     nearest: dict[float, LabelFit] = {}
-    for members, problem in sorted(problems, key=lambda one: one[1].manifold_penalty / one[1].ambient_penalty):
+    for members, problem in sorted(problems, key=_ratio):
         v = problem.weights.normalized(fold.kept_labels) * fold.kept_labels
         for candidate in members:
             one, full = at_ambient(problem, candidate), fits[candidate.index].labels

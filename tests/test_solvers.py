@@ -19,7 +19,7 @@ from onefit.basis import KernelBasis, plane_basis
 from onefit.factors import factor_kernel
 from onefit.graphs import Graph
 from onefit.losses import HuberizedHinge, Logistic, Square, SquaredHinge
-from onefit.solvers import line_search, points
+from onefit.solvers import correction, line_search, points
 from onefit.solvers.correction import label_correction, label_response
 from onefit.solvers.hessian import FullHessian, nystrom_hessian, solve_bordered
 from onefit.solvers.intercept import optimal_intercept
@@ -35,7 +35,7 @@ from onefit.solvers.labels import (
 )
 from onefit.solvers.line_search import (
     RestrictedObjective,
-    minimize_along_line,
+    minimize_along_lines,
     minimize_restricted,
 )
 from onefit.solvers.points import FoldColumn, FoldsState, FoldSystems, minimize_folds
@@ -70,10 +70,12 @@ class LabelProblem:
         f = rng.normal(size=n_labels)
         f[::3] = self.y[::3] * rng.uniform(0.993, 1.007, size=f[::3].size)
         self.f, self.b = f, rng.normal()
+        self.Y, self.V = self.y[:, None], self.v[:, None]
 
     def state(self, loss, intercept):
         b = self.b if intercept else 0.0
-        return evaluate(self.G, self.y, self.v, loss, np.linalg.solve(self.G, self.f - b), b)
+        beta = np.linalg.solve(self.G, self.f - b)
+        return evaluate(self.G, self.Y, self.V, loss, beta[:, None], np.array([b]))
 
     def solution(self, loss, intercept):
         """Values and intercept of the reference."""
@@ -95,17 +97,37 @@ class TestLabelCorrection:
     def test_no_curvature(self):
         assert not label_correction(np.eye(3), np.zeros(3))(np.ones((3, 2))).any()
 
-    @pytest.mark.parametrize("total", [None, 0.0, 0.7])
-    def test_response(self, total):
+    @pytest.mark.parametrize("totals", [None, [0.0, 0.7, -1.0, 0.1]])
+    @pytest.mark.parametrize("stacked", [False, True])
+    def test_response(self, totals, stacked, monkeypatch):
+        # A third of the rows without curvature, one with all, one with two rows, one with none.
+        monkeypatch.setattr(correction, "_SMALL", 21 if stacked else 0)
         problem = LabelProblem(1)
-        F = np.where(np.arange(21) % 3 == 0, 0.0, problem.v)
-        xi = np.random.default_rng(0).normal(size=21)
-        delta, b = label_response(problem.G, F, xi, total)
+        F = np.repeat(problem.V, 4, axis=1)
+        F[::3, 0], F[5:18, 2], F[:5, 2], F[:, 3] = 0.0, 0.0, 0.0, 0.0
+        xi = np.random.default_rng(0).normal(size=(21, 4))
+        delta, b = label_response(problem.G, F, xi, None if totals is None else np.array(totals))
         assert_allclose(2 * delta + F * (problem.G @ delta + b), xi, atol=1e-12)
-        if total is None:
-            assert b == 0.0
+        if totals is None:
+            assert not b.any()
         else:
-            assert delta.sum() == pytest.approx(total)
+            assert b.all() == b[3] == 0.0
+            assert_allclose(delta.sum(axis=0)[:3], totals[:3], atol=1e-14)
+        for j in range(4):
+            alone = label_response(
+                problem.G,
+                F[:, [j]],
+                xi[:, [j]],
+                None if totals is None else np.array(totals)[[j]],
+            )
+            assert_allclose(alone[0][:, 0], delta[:, j], atol=1e-12)
+            assert_allclose(alone[1], b[j], atol=1e-12)
+
+    @pytest.mark.parametrize("n_columns", [1, 2])
+    def test_systems_that_are_no_numbers(self, n_columns):
+        G = np.full((3, 3), np.nan)
+        with pytest.raises(np.linalg.LinAlgError):
+            label_response(G, np.ones((3, n_columns)), np.ones((3, n_columns)), None)
 
 
 class TestNewtonDirection:
@@ -118,16 +140,17 @@ class TestNewtonDirection:
         G, y, v = problem.G, problem.y, problem.v
         state = problem.state(loss, intercept)
         F = v * expected_loss.second(y, problem.f)
-        rho = v * expected_loss.first(y, problem.f) + 2 * state.beta
+        beta = state.beta[:, 0]
+        rho = v * expected_loss.first(y, problem.f) + 2 * beta
         system = np.zeros((22, 22))
         system[:21, :21] = F[:, None] * G + 2 * np.eye(21)
         system[:21, 21], system[21, :21] = F, 1.0
-        right = np.append(-rho, -state.beta.sum())
+        right = np.append(-rho, -beta.sum())
         if not intercept:
             system, right = system[:21, :21], right[:21]
         solution = np.linalg.solve(system, right)
         delta, delta_b = newton_direction(G, state, intercept)
-        assert_allclose(delta, solution[:21], atol=1e-10)
+        assert_allclose(delta[:, 0], solution[:21], atol=1e-10)
         assert delta_b == pytest.approx(solution[21] if intercept else 0.0, abs=1e-10)
 
     @pytest.mark.parametrize("share, sign", [(0.25, -1.0), (0.75, 1.0)])
@@ -135,9 +158,9 @@ class TestNewtonDirection:
         # All margins below 1 - h: the loss is linear, and its slope in b is -sum_i v_i y_i. With
         # f = b the minority's slope stays 1; the majority's share s falls to (1 - s) / s of it
         # inside the band, where 1 + h - b = 2 h (1 - s) / s.
-        y = np.where(np.arange(8) < 8 * share, 1.0, -1.0)
-        loss, v, G = HuberizedHinge(0.1), np.full(8, 1 / 8), np.eye(8)
-        state = evaluate(G, y, v, loss, np.zeros(8), 0.0)
+        y = np.where(np.arange(8) < 8 * share, 1.0, -1.0)[:, None]
+        loss, v, G = HuberizedHinge(0.1), np.full((8, 1), 1 / 8), np.eye(8)
+        state = evaluate(G, y, v, loss, np.zeros((8, 1)), np.zeros(1))
         moved = settle_intercept(G, y, v, loss, state)
         expected = sign * (1.1 - 0.2 * 0.25 / 0.75)
         assert moved.intercept == pytest.approx(expected)
@@ -146,20 +169,21 @@ class TestNewtonDirection:
     def test_intercept_with_curvature_is_left_to_newton(self):
         problem = LabelProblem(0)
         state = problem.state(Logistic(), True)
-        moved = settle_intercept(problem.G, problem.y, problem.v, Logistic(), state)
+        moved = settle_intercept(problem.G, problem.Y, problem.V, Logistic(), state)
         assert moved.intercept == problem.b
 
     def test_intercept_of_an_interval_is_its_middle(self):
         # f = 0 and balanced classes: every b with |b| < 1 - h has no slope.
-        y = np.where(np.arange(8) < 4, 1.0, -1.0)
-        loss, v, G = HuberizedHinge(0.1), np.full(8, 1 / 8), np.eye(8)
-        for start in (-0.8, 0.0, 0.3, 0.85):
-            state = evaluate(G, y, v, loss, np.zeros(8), start)
-            assert settle_intercept(G, y, v, loss, state).intercept == pytest.approx(0.0, abs=1e-9)
+        starts = np.array([-0.8, 0.0, 0.3, 0.85])
+        y = np.repeat(np.where(np.arange(8) < 4, 1.0, -1.0)[:, None], starts.size, axis=1)
+        loss, v, G = HuberizedHinge(0.1), np.full((8, starts.size), 1 / 8), np.eye(8)
+        state = evaluate(G, y, v, loss, np.zeros_like(y), starts)
+        assert_allclose(settle_intercept(G, y, v, loss, state).intercept, 0.0, atol=1e-9)
 
     def test_intercept_between_balanced_classes_stays(self):
-        y = np.where(np.arange(8) < 4, 1.0, -1.0)
-        state = evaluate(np.eye(8), y, np.full(8, 1 / 8), HuberizedHinge(), np.zeros(8), 0.0)
+        y = np.where(np.arange(8) < 4, 1.0, -1.0)[:, None]
+        v, zero = np.full((8, 1), 1 / 8), np.zeros((8, 1))
+        state = evaluate(np.eye(8), y, v, HuberizedHinge(), zero, np.zeros(1))
         delta, delta_b = newton_direction(np.eye(8), state, True)
         assert_allclose(delta, y / 16)
         assert delta_b == 0.0
@@ -273,11 +297,12 @@ class TestSolveLabels:
         problem = LabelProblem(3, scale=100.0)
         values, _ = problem.solution(expected_loss, intercept)
         beta = size * np.random.default_rng(0).normal(size=21)
-        start = evaluate(problem.G, problem.y, problem.v, loss, beta, size * intercept)
+        b = np.array([size * intercept])
+        start = evaluate(problem.G, problem.Y, problem.V, loss, beta[:, None], b)
         found = minimize_newton(
             problem.G,
-            problem.y,
-            problem.v,
+            problem.Y,
+            problem.V,
             loss,
             start,
             fit_intercept=intercept,
@@ -285,26 +310,27 @@ class TestSolveLabels:
             max_iter=200,
         )
         assert found.converged
-        assert_allclose(found.values, values, atol=1e-7 * np.abs(values).max())
+        assert_allclose(found.values[:, 0], values, atol=1e-7 * np.abs(values).max())
 
     def test_gradient_norm(self):
         problem = LabelProblem(0)
         state = problem.state(Logistic(), False)
-        rho = problem.v * reference.Logistic().first(problem.y, problem.f) + 2 * state.beta
-        assert state.gradient_norm(problem.G) == pytest.approx(np.linalg.norm(problem.B.T @ rho))
+        rho = problem.v * reference.Logistic().first(problem.y, problem.f) + 2 * state.beta[:, 0]
+        assert state.gradient_norms(problem.G) == pytest.approx(np.linalg.norm(problem.B.T @ rho))
 
     def test_intercept_where_no_label_has_curvature(self):
         problem, loss = LabelProblem(0, scale=1e-2), HuberizedHinge()
         arguments = [problem.G, problem.y[:, None], problem.v, loss]
         assert solve_labels(*arguments).intercept == [0.0]
-        (state,) = solve_labels(*arguments, fit_intercept=True).states
-        f = state.values - state.intercept
+        state = solve_labels(*arguments, fit_intercept=True)
+        f = state.values[:, 0] - state.intercept
         best = optimal_intercept(loss, problem.y, problem.v, f, 0.0)
         assert state.intercept == pytest.approx(best, abs=1e-9)
 
     def test_gradient_norm_of_a_gram_matrix_that_rounding_made_indefinite(self):
-        state = evaluate(-1e-18 * np.eye(2), np.ones(2), np.ones(2), Logistic(), np.ones(2), 0.0)
-        assert state.gradient_norm(-1e-18 * np.eye(2)) == 0.0
+        one = np.ones((2, 1))
+        state = evaluate(-1e-18 * np.eye(2), one, one, Logistic(), one, np.zeros(1))
+        assert state.gradient_norms(-1e-18 * np.eye(2)) == 0.0
 
     @pytest.mark.parametrize("name", [name for name in LOSSES if name != "square"])
     @with_and_without_intercept
@@ -323,8 +349,8 @@ class TestSolveLabels:
         # Relative to the largest value, which is below 1 for the first scale and above for the
         # second.
         problem, loss = LabelProblem(0, scale=scale), Logistic()
-        arguments = [problem.G, problem.y, problem.v, loss]
-        start = evaluate(*arguments, np.zeros(21), 0.0)
+        arguments = [problem.G, problem.Y, problem.V, loss]
+        start = evaluate(*arguments, np.zeros((21, 1)), np.zeros(1))
         moved, largest = damped_step(*arguments, start, False)
         values = np.abs(moved.values).max()
         assert (values > 2.0) == (scale > 1.0)
@@ -379,6 +405,12 @@ def test_newton_needs_few_steps_for_a_narrow_hinge_and_a_small_penalty(data, n_l
     assert max(steps.values()) <= MOST_STEPS[n_labelled], steps
 
 
+def along_line(loss, y, v, values, change, linear, quadratic):
+    """One restricted objective."""
+    columns = (array[:, None] for array in (y, v, values, change))
+    return RestrictedObjective(loss, *columns, *np.array([[linear], [quadratic]]).reshape(2, 1))
+
+
 class TestLineSearch:
     @given(
         first=st.floats(1e-3, 1e3),
@@ -393,7 +425,7 @@ class TestLineSearch:
         def slope_and_curvature(t):
             return slope(t), quadratic + sum(c for kink, c in kinks if t > kink)
 
-        t = minimize_along_line(slope_and_curvature)
+        (t,) = minimize_along_lines(slope_and_curvature, 1)
         if t == 1.0 and slope(1.0) != 0.0:
             # A full step is good enough when it leaves a thousandth of the slope.
             assert abs(slope(1.0)) <= 1e-3 * first
@@ -402,36 +434,65 @@ class TestLineSearch:
             assert t == pytest.approx(exact, rel=1e-8)
 
     def test_full_step_is_taken_where_it_is_the_minimum(self):
-        assert minimize_along_line(lambda t: (2.0 * (t - 1.0), 2.0)) == 1.0
+        assert minimize_along_lines(lambda t: (2.0 * (t - 1.0), 2.0), 1) == 1.0
 
     @pytest.mark.parametrize("minimum", [1e-9, 1e-3, 0.5, 3.0, 1e4])
     def test_quadratic_function(self, minimum):
-        t = minimize_along_line(lambda t: (t - minimum, 1.0))
+        t = minimize_along_lines(lambda t: (t - minimum, 1.0), 1)
         assert t == pytest.approx(minimum, rel=1e-8)
+
+    def test_every_line_ends_at_its_own_minimum(self):
+        # No descent, a full step, one that needs doublings, and one that needs bisection.
+        minimum = np.array([-1.0, 1.0, 1e4, 1e-9])
+        t = minimize_along_lines(
+            lambda t: (np.arctan(t - minimum), 1 / (1 + (t - minimum) ** 2)), 4
+        )
+        assert_allclose(t, np.maximum(minimum, 0.0), rtol=1e-6)
+
+    @every_loss
+    def test_columns_are_lines_of_their_own(self, name):
+        rng = np.random.default_rng(0)
+        y, v = rng.choice([-1.0, 1.0], (30, 40)), rng.uniform(size=(30, 40))
+        f, d = rng.normal(size=(2, 30, 40)) * 10.0 ** rng.uniform(-2, 2, size=40)
+        v[:, 0] = 0.0
+        linear, quadratic = -(10.0 ** rng.uniform(-3, 2, size=40)), np.full(40, 0.1)
+        linear[1:3] = 1e3
+        t = minimize_restricted(RestrictedObjective(LOSSES[name][0], y, v, f, d, linear, quadratic))
+        assert t[0] == pytest.approx(-10 * linear[0])
+        assert not t[1:3].any()
+        alone = [
+            minimize_restricted(
+                along_line(LOSSES[name][0], y[:, j], v[:, j], f[:, j], d[:, j], a, 0.1)
+            )[0]
+            for j, a in enumerate(linear)
+        ]
+        assert_allclose(t, alone, rtol=1e-8)
 
     @pytest.mark.parametrize("minimum", [1e-9, 1e-3, 0.5, 3.0, 1e4])
     def test_curvature_that_is_no_help(self, minimum):
         # Newton's method on arctan diverges; a curvature of 0 says nothing.
-        t = minimize_along_line(lambda t: (np.arctan(t - minimum), 1 / (1 + (t - minimum) ** 2)))
+        t = minimize_along_lines(
+            lambda t: (np.arctan(t - minimum), 1 / (1 + (t - minimum) ** 2)), 1
+        )
         assert t == pytest.approx(minimum, rel=1e-6)
-        t = minimize_along_line(lambda t: (np.sign(t - minimum) * abs(t - minimum) ** 0.5, 0.0))
+        t = minimize_along_lines(lambda t: (np.sign(t - minimum) * abs(t - minimum) ** 0.5, 0.0), 1)
         assert t == pytest.approx(minimum, rel=1e-6)
 
     @pytest.mark.parametrize("slope", [0.0, 1.0])
     def test_no_step_without_descent(self, slope):
-        assert minimize_along_line(lambda t: (slope + t, 1.0)) == 0.0
+        assert minimize_along_lines(lambda t: (slope + t, 1.0), 1) == 0.0
 
     @every_loss
     def test_restricted_objective(self, name):
         loss, expected_loss = LOSSES[name]
         problem = LabelProblem(0)
-        f = problem.state(loss, False).values
+        f = problem.state(loss, False).values[:, 0]
         d = np.random.default_rng(0).normal(size=21)
 
         def value(t):
             return problem.v @ expected_loss(problem.y, f + t * d) + 0.3 * t + 0.5 * 0.7 * t**2
 
-        restricted = RestrictedObjective(loss, problem.y, problem.v, f, d, 0.3, 0.7)
+        restricted = along_line(loss, problem.y, problem.v, f, d, 0.3, 0.7)
         for t in (0.0, 0.37, 2.0):
             slope, curvature = restricted(t)
             assert slope == pytest.approx((value(t + 1e-6) - value(t - 1e-6)) / 2e-6, abs=1e-7)
@@ -450,7 +511,7 @@ class TestLineSearch:
         d[::7] = 0.0
         at_zero = (v * loss.derivative(y, f)) @ d
         linear, quadratic = -at_zero - 10.0 ** rng.uniform(-3, 2), 10.0 ** rng.uniform(-4, 2)
-        restricted = RestrictedObjective(loss, y, v, f, d, linear, quadratic)
+        restricted = along_line(loss, y, v, f, d, linear, quadratic)
         t = minimize_restricted(restricted)
         first = restricted(0.0)[0]
         if t == 1.0:
@@ -464,16 +525,16 @@ class TestLineSearch:
     def test_full_step_is_taken_where_a_thousandth_of_the_slope_is_left(self, name, monkeypatch):
         # Scaled so that the minimum is at 1; a linear term more is a slope more there. All this is
         # a matter of sorting: the general method is not needed.
-        monkeypatch.setattr(line_search, "minimize_along_line", None)
+        monkeypatch.setattr(line_search, "minimize_along_lines", None)
         rng = np.random.default_rng(0)
         y, v = rng.choice([-1.0, 1.0], 30), rng.uniform(size=30)
         for _ in range(40):
             f, d = rng.normal(size=(2, 30)) * 10.0 ** rng.uniform(-1, 1)
             at_zero = (v * LOSSES[name][0].derivative(y, f)) @ d
             linear, q = -at_zero - 10.0 ** rng.uniform(-1, 2), 10.0 ** rng.uniform(-2, 1)
-            restricted = RestrictedObjective(LOSSES[name][0], y, v, f, d, linear, q)
+            restricted = along_line(LOSSES[name][0], y, v, f, d, linear, q)
             t = minimize_restricted(restricted)
-            scaled = replace(restricted, change=t * d, linear=t * linear, quadratic=t**2 * q)
+            scaled = along_line(LOSSES[name][0], y, v, f, t * d, t * linear, t**2 * q)
             first = -scaled(0.0)[0]
             for share in (-1.1e-3, -0.9e-3, 0.0, 0.9e-3, 1.1e-3):
                 shifted = replace(scaled, linear=t * linear + share * first)
@@ -481,13 +542,13 @@ class TestLineSearch:
                 assert is_full == (abs(shifted(1.0)[0]) <= -1e-3 * shifted(0.0)[0])
 
     def test_a_thousandth_of_the_slope_is_accepted(self):
-        assert minimize_along_line(lambda t: (1001.0 * t - 1000.0, 1001.0)) == 1.0
-        assert minimize_along_line(lambda t: (1001.1 * t - 1000.0, 1001.1)) != 1.0
+        assert minimize_along_lines(lambda t: (1001.0 * t - 1000.0, 1001.0), 1) == 1.0
+        assert minimize_along_lines(lambda t: (1001.1 * t - 1000.0, 1001.1), 1) != 1.0
 
     def test_a_value_that_begins_at_the_edge_of_the_band(self):
         # (1 - m)^2 with m = 1 - t, and -t + t^2 / 4: the slope is 2.5 t - 1.
         one = np.ones(1)
-        edge = RestrictedObjective(SquaredHinge(), one, one, one, -one, -1.0, 0.5)
+        edge = along_line(SquaredHinge(), one, one, one, -one, -1.0, 0.5)
         assert minimize_restricted(edge) == pytest.approx(0.4)
 
     @pytest.mark.parametrize("minimum", [1e-3, 0.3, 3.1, 12345.6])
@@ -500,7 +561,7 @@ class TestLineSearch:
             x = t / minimum
             return x**3 + x - 2.0, (3 * x**2 + 1) / minimum
 
-        t = minimize_along_line(slope_and_curvature)
+        (t,) = minimize_along_lines(slope_and_curvature, 1)
         assert t == pytest.approx(minimum, rel=1e-8)
         assert len(seen) <= 40
 

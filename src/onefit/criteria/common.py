@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from onefit._rounding import is_rounding, settled
 from onefit._typing import FloatArray, IntArray
 from onefit.folds import Fold
 from onefit.problem import Fit, Problem
 from onefit.solvers.intercept import optimal_intercept
-from onefit.solvers.labels import LabelState, evaluate
+from onefit.solvers.labels import LabelFit, evaluate
 from onefit.solvers.points import FoldColumn, FoldsState, FoldSystems
 
 __all__ = [
     "FoldDecisions",
     "Holdout",
+    "LabelColumns",
     "fold_systems",
     "full_solution",
-    "label_decisions",
+    "label_columns",
     "point_decisions",
 ]
 
 Holdout = Literal["labels", "points"]
+
+#: Columns that Newton's method on labels works on at a time.
+_MOST_COLUMNS = 100
 
 
 @dataclass(frozen=True)
@@ -50,38 +55,73 @@ class FoldDecisions:
     n_solves: int
 
 
-def label_decisions(
-    problem: Problem, fold: Fold, v: FloatArray, states: Sequence[LabelState], bounds: bool
-) -> FoldDecisions:
-    """Decisions on the held-out labels, from one state for each output."""
-    test = np.flatnonzero(fold.test_labels)
-    error_bounds = None
-    if bounds:
-        error_bounds = np.column_stack(
-            [
-                _label_bounds(problem, y, v, state)[test]
-                for y, state in zip(problem.targets.T, states, strict=True)
-            ]
+@dataclass(frozen=True)
+class LabelColumns:
+    """Label problems of some folds: columns run over outputs within folds.
+
+    ``targets`` and ``weights`` have shape (l, n_folds * q); ``full`` is the full solution in every
+    fold.
+    """
+
+    problem: Problem
+    folds: Sequence[Fold]
+    targets: FloatArray
+    weights: FloatArray
+    full: LabelFit
+
+    def decisions(self, fit: LabelFit, bounds: bool) -> Iterator[FoldDecisions]:
+        """Decisions on the held-out labels of every fold, from a column for each output."""
+        q = self.problem.targets.shape[1]
+        certificates = _label_bounds(self, fit) if bounds else None
+        for i, fold in enumerate(self.folds):
+            columns, test = slice(i * q, (i + 1) * q), np.flatnonzero(fold.test_labels)
+            yield FoldDecisions(
+                self.problem.basis.labelled[test],
+                fit.values[test, columns],
+                None if certificates is None else certificates[test, columns],
+                int(fit.steps[columns].sum()),
+            )
+
+
+def label_columns(fit: Fit, folds: Sequence[Fold]) -> Iterator[LabelColumns]:
+    """The label problems of all folds, a limited number of columns at a time."""
+    problem = fit.problem
+    q = problem.targets.shape[1]
+    for batch in gen_batches(len(folds), max(_MOST_COLUMNS // q, 1)):
+        some = folds[batch]
+        kept = [problem.weights.normalized(fold.kept_labels) * fold.kept_labels for fold in some]
+        yield LabelColumns(
+            problem,
+            some,
+            np.tile(problem.targets, len(some)),
+            np.repeat(np.column_stack(kept), q, axis=1),
+            fit.labels.columns(np.tile(np.arange(q), len(some))),
         )
-    decisions = np.column_stack([state.values[test] for state in states])
-    n_solves = sum(state.n_steps for state in states)
-    return FoldDecisions(problem.basis.labelled[test], decisions, error_bounds, n_solves)
 
 
-def _label_bounds(problem: Problem, y: FloatArray, v: FloatArray, state: LabelState) -> FloatArray:
+def _label_bounds(columns: LabelColumns, fit: LabelFit) -> FloatArray:
     r"""Bound (8) with labels held out, :math:`\tfrac12\sqrt{G_{xx}}\sqrt{\rho' G \rho}`.
 
     The objective is not strongly convex in an intercept. At the best intercept for the same
     kernel part the bound holds for that part, and by monotonicity of the slopes this intercept
     errs by no more than the largest error on a kept label; the distance to it comes on top.
     """
+    problem, Y, V = columns.problem, columns.targets, columns.weights
     G = problem.gram
     evaluation = 0.5 * np.sqrt(np.maximum(np.diagonal(G), 0.0))
     if not problem.fit_intercept:
-        return evaluation * state.gradient_norm(G)
-    b = optimal_intercept(problem.loss, y, v, state.values - state.intercept, state.intercept)
-    bound = evaluation * evaluate(G, y, v, problem.loss, state.beta, b).gradient_norm(G)
-    return bound + bound[v > 0.0].max() + abs(b - state.intercept)
+        return np.outer(evaluation, fit.gradient_norms(G))
+    kernel_values = fit.values - fit.intercept
+    b = np.array(
+        [
+            optimal_intercept(problem.loss, Y[:, j], V[:, j], kernel_values[:, j], float(near))
+            for j, near in enumerate(fit.intercept)
+        ]
+    )
+    best = evaluate(G, Y, V, problem.loss, fit.beta, b)
+    bound = np.outer(evaluation, best.gradient_norms(G))
+    kept = np.where(V > 0.0, bound, 0.0)
+    return bound + kept.max(axis=0) + np.abs(b - fit.intercept)
 
 
 def full_solution(fit: Fit, n_folds: int) -> FoldsState:

@@ -11,7 +11,7 @@ Points held out: the fold systems of :mod:`onefit.solvers.points`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -21,9 +21,10 @@ from onefit._typing import FloatArray
 from onefit.criteria.common import (
     FoldDecisions,
     Holdout,
+    LabelColumns,
     fold_systems,
     full_solution,
-    label_decisions,
+    label_columns,
     point_decisions,
 )
 from onefit.folds import Fold
@@ -64,26 +65,27 @@ def exact(
         )
     if fit.problem.loss.is_quadratic and not bounds:
         return _square_labels(fit.problem, folds)
-    return [_refit_labels(fit, fold, bounds) for fold in folds]
+    return [
+        part for columns in label_columns(fit, folds) for part in _refit_labels(columns, bounds)
+    ]
 
 
-def _refit_labels(fit: Fit, fold: Fold, bounds: bool) -> FoldDecisions:
-    problem = fit.problem
-    v = problem.weights.normalized(fold.kept_labels) * fold.kept_labels
+def _refit_labels(columns: LabelColumns, bounds: bool) -> Iterator[FoldDecisions]:
+    problem = columns.problem
     refit = solve_labels(
         problem.gram,
-        problem.targets,
-        v,
+        columns.targets,
+        columns.weights,
         problem.loss,
         fit_intercept=problem.fit_intercept,
-        start=fit.labels,
+        start=columns.full,
         tol=problem.tol,
         max_iter=problem.max_iter,
     )
     if not refit.converged:
-        worst = max(state.gradient_norm(problem.gram) for state in refit.states)
-        warn_not_converged("a fold", problem.max_iter, worst)
-    return label_decisions(problem, fold, v, refit.states, bounds)
+        worst = float(refit.gradient_norms(problem.gram)[~refit.has_converged].max())
+        warn_not_converged("some folds", problem.max_iter, worst)
+    return columns.decisions(refit, bounds)
 
 
 def _square_labels(problem: Problem, folds: Sequence[Fold]) -> list[FoldDecisions]:

@@ -24,7 +24,7 @@ from onefit.criteria.common import (
     Holdout,
     fold_systems,
     full_solution,
-    label_decisions,
+    label_columns,
     point_decisions,
 )
 from onefit.folds import Fold
@@ -258,27 +258,23 @@ def hessian_landmarks(
 
 def _influence_on_labels(fit: Fit, folds: Sequence[Fold], bounds: bool) -> list[FoldDecisions]:
     """(6) with the graph left alone: an l-dimensional response for every fold."""
-    problem = fit.problem
-    G, loss = problem.gram, problem.loss
-    results = []
-    for fold, slopes in zip(folds, fold_slopes(fit, folds), strict=True):
-        xi = -slopes - 2.0 * fit.labels.beta
-        v = problem.weights.normalized(fold.kept_labels) * fold.kept_labels
-        step = 1.0 / (1.0 - fold.n_folds)
-        states = []
-        for j, full in enumerate(fit.labels.states):
-            total = 0.0 if problem.fit_intercept else None
-            delta, delta_b = label_response(G, full.curvature, xi[:, j], total)
-            moved = evaluate(
-                G,
-                problem.targets[:, j],
-                v,
-                loss,
-                full.beta + step * delta,
-                full.intercept + step * delta_b,
-            )
-            states.append(replace(moved, n_steps=1))
-        results.append(label_decisions(problem, fold, v, states, bounds))
+    problem, q = fit.problem, fit.labels.beta.shape[1]
+    results: list[FoldDecisions] = []
+    for columns in label_columns(fit, folds):
+        full = columns.full
+        xi = -np.hstack(list(fold_slopes(fit, columns.folds))) - 2.0 * full.beta
+        totals = np.zeros(xi.shape[1]) if problem.fit_intercept else None
+        delta, delta_b = label_response(problem.gram, full.curvature, xi, totals)
+        step = np.repeat([1.0 / (1.0 - fold.n_folds) for fold in columns.folds], q)
+        moved = evaluate(
+            problem.gram,
+            columns.targets,
+            columns.weights,
+            problem.loss,
+            full.beta + step * delta,
+            full.intercept + step * delta_b,
+        )
+        results += columns.decisions(replace(moved, steps=moved.steps + 1), bounds)
     return results
 
 

@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from onefit._typing import FloatArray
 from onefit.criteria.common import (
     FoldDecisions,
     Holdout,
+    LabelColumns,
     fold_systems,
     full_solution,
-    label_decisions,
+    label_columns,
     point_decisions,
 )
 from onefit.folds import Fold
 from onefit.problem import Fit
-from onefit.solvers.labels import LabelState, damped_step, evaluate, newton_direction
+from onefit.solvers.labels import LabelFit, damped_step, evaluate, newton_direction
 from onefit.solvers.points import minimize_folds
 from onefit.validation import check_integer
 
@@ -55,23 +55,20 @@ def newton_step(
         return point_decisions(
             fit, folds, solution.state, solution.n_solves, systems if bounds else None
         )
-    problem = fit.problem
-    results = []
-    for fold in folds:
-        v = problem.weights.normalized(fold.kept_labels) * fold.kept_labels
-        states = [_stepped(fit, j, v, n_steps) for j in range(problem.targets.shape[1])]
-        results.append(label_decisions(problem, fold, v, states, bounds))
-    return results
+    return [
+        part
+        for columns in label_columns(fit, folds)
+        for part in columns.decisions(_stepped(columns, n_steps), bounds)
+    ]
 
 
-def _stepped(fit: Fit, output: int, v: FloatArray, n_steps: int) -> LabelState:
-    problem, full = fit.problem, fit.labels.states[output]
-    G, y, loss = problem.gram, problem.targets[:, output], problem.loss
-    state = evaluate(G, y, v, loss, full.beta, full.intercept)
-    delta, delta_b = newton_direction(G, state, problem.fit_intercept)
-    state = replace(
-        evaluate(G, y, v, loss, state.beta + delta, state.intercept + delta_b), n_steps=1
-    )
+def _stepped(columns: LabelColumns, n_steps: int) -> LabelFit:
+    problem, full = columns.problem, columns.full
+    arguments = problem.gram, columns.targets, columns.weights, problem.loss
+    state = evaluate(*arguments, full.beta, full.intercept)
+    delta, delta_b = newton_direction(problem.gram, state, problem.fit_intercept)
+    state = evaluate(*arguments, state.beta + delta, state.intercept + delta_b)
+    state = replace(state, steps=state.steps + 1)
     for _ in range(n_steps - 1):
-        state, _ = damped_step(G, y, v, loss, state, problem.fit_intercept)
+        state, _ = damped_step(*arguments, state, problem.fit_intercept)
     return state

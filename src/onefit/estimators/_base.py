@@ -310,7 +310,7 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         assembled = self._assemble(X, y, sample_weight)
         fit = assembled.solve()
         if not fit.labels.converged:
-            worst = max(state.gradient_norm(fit.problem.gram) for state in fit.labels.states)
+            worst = float(fit.labels.gradient_norms(fit.problem.gram).max())
             warn_not_converged(type(self).__name__, fit.problem.max_iter, worst)
         # Reductions to tridiagonal form keep their digits; factors of I + r K L lose them with r.
         elif isinstance(fit.problem.basis, KernelBasis):

@@ -138,7 +138,7 @@ def _of_ratio(
             max_iter=one.max_iter,
         )
         if not start.converged:
-            worst = max(state.gradient_norm(one.gram) for state in start.states)
+            worst = float(start.gradient_norms(one.gram).max())
             warn_not_converged("a fold", one.max_iter, worst)
         values.append(start.values[fold.test_labels])
     return values
@@ -154,10 +154,8 @@ def newton_values(problem: Problem, v: FloatArray, full: LabelFit) -> FloatArray
     G, f = problem.gram, full.values
     curvature = v[:, None] * problem.loss.second_derivative(problem.targets, f)
     xi = curvature * f - v[:, None] * problem.loss.derivative(problem.targets, f)
-    total = 0.0 if problem.fit_intercept else None
-    values = np.empty_like(f)
-    for j in range(f.shape[1]):
-        beta, b = label_response(G, curvature[:, j], xi[:, j], total)
-        has_pivot = total is None or curvature[:, j].any()
-        values[:, j] = G @ beta + (b if has_pivot else full.intercept[j])
-    return values
+    totals = np.zeros(f.shape[1]) if problem.fit_intercept else None
+    beta, b = label_response(G, curvature, xi, totals)
+    if problem.fit_intercept:
+        b = np.where(curvature.any(axis=0), b, full.intercept)
+    return G @ beta + b

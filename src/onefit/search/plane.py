@@ -28,6 +28,8 @@ from onefit.targets import LabelWeights
 
 __all__ = ["square_plane"]
 
+_EPS = np.finfo(np.float64).eps
+
 
 @dataclass(frozen=True)
 class _WeightedFolds:
@@ -102,6 +104,9 @@ def _residuals(
     out: IntArray,
 ) -> FloatArray:
     """Equation (4) for the labels ``out`` of one fold and all ambient penalties at once."""
+    rank = np.count_nonzero(inverse > _EPS * inverse.max(axis=1, keepdims=True), axis=1)
+    if rank.min() < out.size:
+        raise np.linalg.LinAlgError("the system of a fold is singular to rounding.")
     rows = vectors[out]
     weighted = rows * inverse[:, None, :]
     block = product(weighted, rows.T)

@@ -12,12 +12,14 @@ expressed by their weights alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 
 import numpy as np
 
 from onefit._lapack import cho_factor, cho_solve
-from onefit._typing import FloatArray
+from onefit._typing import BoolArray, FloatArray, IntArray
 from onefit.losses import Loss, Square
 from onefit.solvers.correction import label_response
 from onefit.solvers.intercept import optimal_intercept
@@ -25,7 +27,6 @@ from onefit.solvers.line_search import RestrictedObjective, minimize_restricted
 
 __all__ = [
     "LabelFit",
-    "LabelState",
     "damped_step",
     "evaluate",
     "minimize_newton",
@@ -36,162 +37,172 @@ __all__ = [
     "square_weights",
 ]
 
+#: A change of fitted values that is smaller, relative to them, is none.
+_ROUNDING = 1e-14
+
 
 @dataclass(frozen=True)
-class LabelState:
-    """A candidate solution of one label problem, with what was computed at it.
+class LabelFit:
+    """Solutions of label problems with the same G, or candidates for them: one a column.
 
-    ``beta`` and ``values`` have shape (l,), ``intercept`` is a number. ``residual`` is rho.
+    ``beta``, ``values`` (f), ``slope`` (v loss') and ``curvature`` (v loss'') have shape (l, m);
+    ``intercept``, ``steps``, the linear systems solved, and ``has_converged`` have shape (m,).
     """
 
     beta: FloatArray
-    intercept: float
+    intercept: FloatArray
     values: FloatArray
     slope: FloatArray
     curvature: FloatArray
-    n_steps: int = 0
-    converged: bool = False
+    steps: IntArray
+    has_converged: BoolArray
 
     @property
     def residual(self) -> FloatArray:
         """Rho = v loss'(y, f) + 2 beta, zero at the optimum."""
         return self.slope + 2.0 * self.beta
 
-    def gradient_norm(self, G: FloatArray) -> float:
-        """Norm of the gradient in the deformed RKHS, sqrt(rho' G rho)."""
+    @property
+    def n_steps(self) -> int:
+        """Linear systems solved, over all columns."""
+        return int(self.steps.sum())
+
+    @property
+    def converged(self) -> bool:
+        """Whether every column met the tolerance."""
+        return bool(self.has_converged.all())
+
+    def gradient_norms(self, G: FloatArray) -> FloatArray:
+        """Norms of the gradients in the deformed RKHS, sqrt(rho' G rho)."""
         rho = self.residual
-        return float(np.sqrt(max(float(rho @ (G @ rho)), 0.0)))
+        return np.sqrt(np.maximum(np.einsum("ij,ij->j", rho, G @ rho), 0.0))
+
+    def columns(self, which: IntArray | BoolArray | slice) -> LabelFit:
+        """Some of the columns, in this order."""
+        return LabelFit(*(getattr(self, part.name)[..., which] for part in fields(self)))
+
+
+def _joined(fits: list[LabelFit], order: IntArray) -> LabelFit:
+    """The columns of several fits, each put to its place in ``order``."""
+    names = [part.name for part in fields(LabelFit)]
+    parts = [np.concatenate([getattr(fit, name) for fit in fits], axis=-1) for name in names]
+    return LabelFit(*parts).columns(np.argsort(order))
 
 
 def evaluate(
-    G: FloatArray, y: FloatArray, v: FloatArray, loss: Loss, beta: FloatArray, intercept: float
-) -> LabelState:
+    G: FloatArray,
+    Y: FloatArray,
+    V: FloatArray,
+    loss: Loss,
+    beta: FloatArray,
+    intercept: FloatArray,
+) -> LabelFit:
     """State at (beta, b): values, slopes and curvatures of the weighted loss."""
     f = G @ beta + intercept
-    return LabelState(
-        beta, intercept, f, v * loss.derivative(y, f), v * loss.second_derivative(y, f)
+    slope, curvature = V * loss.derivative(Y, f), V * loss.second_derivative(Y, f)
+    m = beta.shape[1]
+    return LabelFit(
+        beta, intercept, f, slope, curvature, np.zeros(m, np.intp), np.zeros(m, dtype=bool)
     )
 
 
 def newton_direction(
-    G: FloatArray, state: LabelState, fit_intercept: bool
-) -> tuple[FloatArray, float]:
-    r"""Newton's direction (delta, delta_b), with :math:`F = \mathrm{diag}(v \ell'')`.
+    G: FloatArray, state: LabelFit, fit_intercept: bool
+) -> tuple[FloatArray, FloatArray]:
+    r"""Newton's directions (delta, delta_b), with :math:`F = \mathrm{diag}(v \ell'')`.
 
     .. math:: (F G + 2 I)\,\delta + F \delta_b = -\rho, \qquad \sum_i (\beta + \delta)_i = 0,
 
     solved by :func:`~onefit.solvers.correction.label_response`.
     """
-    total = -float(state.beta.sum()) if fit_intercept else None
-    delta, delta_b = label_response(G, state.curvature, -state.residual, total)
-    return delta, delta_b
+    totals = -state.beta.sum(axis=0) if fit_intercept else None
+    return label_response(G, state.curvature, -state.residual, totals)
 
 
 def settle_intercept(
-    G: FloatArray, y: FloatArray, v: FloatArray, loss: Loss, state: LabelState
-) -> LabelState:
-    """Move the intercept to its optimum where Newton's equations leave it open.
+    G: FloatArray, Y: FloatArray, V: FloatArray, loss: Loss, state: LabelFit
+) -> LabelFit:
+    """Move intercepts to their optimum where Newton's equations leave them open.
 
     Without curvature on any label they do, and a hinge loss has a whole interval of optima.
     """
-    if np.any(state.curvature > 0.0):
+    is_open = ~np.any(state.curvature > 0.0, axis=0)
+    if not is_open.any():
         return state
-    b = optimal_intercept(loss, y, v, state.values - state.intercept, state.intercept)
-    moved = evaluate(G, y, v, loss, state.beta, b)
-    return replace(moved, n_steps=state.n_steps, converged=state.converged)
+    b = state.intercept.copy()
+    for j in np.flatnonzero(is_open):
+        near = float(b[j])
+        b[j] = optimal_intercept(loss, Y[:, j], V[:, j], state.values[:, j] - near, near)
+    moved = evaluate(G, Y, V, loss, state.beta, b)
+    return replace(moved, steps=state.steps, has_converged=state.has_converged)
 
 
 def damped_step(
     G: FloatArray,
-    y: FloatArray,
-    v: FloatArray,
+    Y: FloatArray,
+    V: FloatArray,
     loss: Loss,
-    state: LabelState,
+    state: LabelFit,
     fit_intercept: bool,
-) -> tuple[LabelState, float]:
+) -> tuple[LabelFit, FloatArray]:
     """One Newton step with exact line search; also the largest change of a fitted value."""
     before = state.intercept
     if fit_intercept:
-        state = settle_intercept(G, y, v, loss, state)
+        state = settle_intercept(G, Y, V, loss, state)
     delta, delta_b = newton_direction(G, state, fit_intercept)
     kernel_change = G @ delta
     change = kernel_change + delta_b
-    linear = 2.0 * float(state.beta @ kernel_change)
-    quadratic = 2.0 * float(delta @ kernel_change)
+    linear = 2.0 * np.einsum("ij,ij->j", state.beta, kernel_change)
+    quadratic = 2.0 * np.einsum("ij,ij->j", delta, kernel_change)
     t = minimize_restricted(
-        RestrictedObjective(loss, y, v, state.values, change, linear, quadratic)
+        RestrictedObjective(loss, Y, V, state.values, change, linear, quadratic)
     )
-    moved = evaluate(G, y, v, loss, state.beta + t * delta, state.intercept + t * delta_b)
-    largest = float(np.abs(change).max(initial=0.0)) + abs(state.intercept - before)
-    return replace(moved, n_steps=state.n_steps + 1), largest
+    largest = np.abs(change).max(axis=0, initial=0.0)
+    # Slopes along a step that moves no value say nothing, but beta may have a way to go.
+    t[largest <= _ROUNDING * np.maximum(1.0, np.abs(state.values).max(axis=0, initial=0.0))] = 1.0
+    moved = evaluate(G, Y, V, loss, state.beta + t * delta, state.intercept + t * delta_b)
+    largest += np.abs(state.intercept - before)
+    return replace(moved, steps=state.steps + 1), largest
 
 
 def minimize_newton(
     G: FloatArray,
-    y: FloatArray,
-    v: FloatArray,
+    Y: FloatArray,
+    V: FloatArray,
     loss: Loss,
-    start: LabelState,
+    start: LabelFit,
     *,
     fit_intercept: bool,
     tol: float,
     max_iter: int,
-) -> LabelState:
-    """Newton's method with exact line search, from ``start`` to the optimum.
+) -> LabelFit:
+    """Newton's method with exact line search, from ``start`` to the optimum of every column.
 
     The objective is strictly convex with a bounded Hessian, so the method converges from
-    anywhere; for the piecewise quadratic losses it ends after finitely many steps. It stops when
-    a Newton step moves no fitted value by more than ``tol`` (relative to the largest, at least 1).
+    anywhere; for the piecewise quadratic losses it ends after finitely many steps. A column is left
+    alone when a Newton step moves no fitted value by more than ``tol`` (relative to the largest, at
+    least 1).
     """
-    state = start
+    ended: list[LabelFit] = []
+    order: list[IntArray] = []
+    state, places = start, np.arange(Y.shape[1])
     for _ in range(max_iter):
-        state, largest = damped_step(G, y, v, loss, state, fit_intercept)
-        if largest <= tol * max(1.0, float(np.abs(state.values).max(initial=0.0))):
-            state = replace(state, converged=True)
+        state, largest = damped_step(G, Y, V, loss, state, fit_intercept)
+        has_ended = largest <= tol * np.maximum(1.0, np.abs(state.values).max(axis=0, initial=0.0))
+        if has_ended.any():
+            last = replace(state, has_converged=has_ended).columns(has_ended)
+            if fit_intercept:
+                last = settle_intercept(G, Y[:, has_ended], V[:, has_ended], loss, last)
+            ended.append(last)
+            order.append(places[has_ended])
+            goes_on = ~has_ended
+            state, places = state.columns(goes_on), places[goes_on]
+            Y, V = Y[:, goes_on], V[:, goes_on]
+        if not places.size:
             break
-    return settle_intercept(G, y, v, loss, state) if fit_intercept else state
-
-
-@dataclass(frozen=True)
-class LabelFit:
-    """Solution of a label problem for every output: arrays of shape (l, q), intercepts (q,)."""
-
-    states: tuple[LabelState, ...]
-
-    @property
-    def beta(self) -> FloatArray:
-        """Dual weights, one column an output."""
-        return np.column_stack([state.beta for state in self.states])
-
-    @property
-    def intercept(self) -> FloatArray:
-        """Intercepts."""
-        return np.array([state.intercept for state in self.states])
-
-    @property
-    def values(self) -> FloatArray:
-        """Fitted values on the labelled rows."""
-        return np.column_stack([state.values for state in self.states])
-
-    @property
-    def slope(self) -> FloatArray:
-        """First derivatives of the weighted loss."""
-        return np.column_stack([state.slope for state in self.states])
-
-    @property
-    def curvature(self) -> FloatArray:
-        """Second derivatives of the weighted loss."""
-        return np.column_stack([state.curvature for state in self.states])
-
-    @property
-    def n_steps(self) -> int:
-        """Linear systems solved, over all outputs."""
-        return sum(state.n_steps for state in self.states)
-
-    @property
-    def converged(self) -> bool:
-        """Whether every output met the tolerance."""
-        return all(state.converged for state in self.states)
+    if fit_intercept:
+        state = settle_intercept(G, Y, V, loss, state)
+    return _joined([*ended, state], np.concatenate([*order, places]))
 
 
 def solve_labels(
@@ -211,9 +222,9 @@ def solve_labels(
     ----------
     G : array of shape (l, l)
         Deformed kernel of the labelled rows, divided by the ambient penalty.
-    Y : array of shape (l, q)
+    Y : array of shape (l, m)
         Targets; +-1 for the classification losses.
-    v : array of shape (l,)
+    v : array of shape (l,) or (l, m)
         Weights of the loss; 0 where the label is held out.
     loss : Loss
         The loss.
@@ -230,30 +241,37 @@ def solve_labels(
         # Interpolating fits put many points into the hinge's narrow band; the square loss finds
         # them at once, where steps from zero would collect them one by one.
         start = solve_square(G, Y, v, fit_intercept=fit_intercept)
-    states = []
-    for y, begin in zip(Y.T, start.states, strict=True):
-        first = evaluate(G, y, v, loss, begin.beta, begin.intercept)
-        states.append(
-            minimize_newton(
-                G, y, v, loss, first, fit_intercept=fit_intercept, tol=tol, max_iter=max_iter
-            )
-        )
-    return LabelFit(tuple(states))
+    V = np.broadcast_to(v.reshape(len(Y), -1), Y.shape)
+    first = evaluate(G, Y, V, loss, start.beta, start.intercept)
+    return minimize_newton(
+        G, Y, V, loss, first, fit_intercept=fit_intercept, tol=tol, max_iter=max_iter
+    )
 
 
 def solve_square(
     G: FloatArray, Y: FloatArray, v: FloatArray, *, fit_intercept: bool = False
 ) -> LabelFit:
     r"""Closed form of (3) for the square loss: :math:`(G + \mathrm{diag}(1/v))\beta = y - b`."""
-    loss = Square()
-    rows = np.flatnonzero(v)
-    beta = np.zeros_like(Y)
-    beta[rows], b = square_weights(G[np.ix_(rows, rows)], Y[rows], v[rows], fit_intercept)
-    states = (
-        replace(evaluate(G, Y[:, j], v, loss, beta[:, j], b[j]), n_steps=1, converged=True)
-        for j in range(Y.shape[1])
-    )
-    return LabelFit(tuple(states))
+    beta, b = np.zeros_like(Y), np.zeros(Y.shape[1])
+    for weights, columns in _by_weights(v):
+        rows = np.flatnonzero(weights)
+        beta[rows, columns], b[columns] = square_weights(
+            G[np.ix_(rows, rows)], Y[rows, columns], weights[rows], fit_intercept
+        )
+    V = np.broadcast_to(v.reshape(len(Y), -1), Y.shape)
+    fit = evaluate(G, Y, V, Square(), beta, b)
+    return replace(fit, steps=fit.steps + 1, has_converged=~fit.has_converged)
+
+
+def _by_weights(v: FloatArray) -> Iterator[tuple[FloatArray, slice]]:
+    """Weights (l,) with the columns that have them; those of a fold stand side by side."""
+    if v.ndim == 1:
+        yield v, slice(None)
+        return
+    changes = np.flatnonzero(np.any(v[:, 1:] != v[:, :-1], axis=0)) + 1
+    ends = [0, *changes.tolist(), v.shape[1]]
+    for start, stop in pairwise(ends):
+        yield v[:, start], slice(start, stop)
 
 
 def square_weights(

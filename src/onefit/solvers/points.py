@@ -326,17 +326,8 @@ def _line_searches(systems: FoldSystems, state: FoldsState, direction: FoldsStat
     quadratic = ambient * basis.inner(
         direction.coef, direction.coef, direction.kernel_values
     ) + np.einsum("ij,ij->j", direction.kernel_values, smooth)
-    lengths = np.empty(len(systems.columns))
-    for j, column in enumerate(systems.columns):
-        lengths[j] = minimize_restricted(
-            RestrictedObjective(
-                systems.loss,
-                column.y,
-                column.v,
-                values[:, j],
-                changes[:, j],
-                float(linear[j]),
-                float(quadratic[j]),
-            )
-        )
-    return lengths
+    y = np.column_stack([column.y for column in systems.columns])
+    v = np.column_stack([column.v for column in systems.columns])
+    return minimize_restricted(
+        RestrictedObjective(systems.loss, y, v, values, changes, linear, quadratic)
+    )
