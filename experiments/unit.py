@@ -41,8 +41,10 @@ from onefit.search.influence_plane import (
     FoldLaplacians,
     NystromSpread,
     fold_laplacians,
+    joined,
     label_influence,
     label_spread,
+    laplacian_on,
     nystrom_influence,
     nystrom_spread,
 )
@@ -81,24 +83,16 @@ class _Unit:
     seed: int
     table: Table
     #: Graphs by their settings, with the Laplacians of the folds; every kernel asks for them.
-    graphs: dict[GraphSettings, tuple[Graph, dict[str, FoldLaplacians]]] = field(
-        default_factory=dict
-    )
+    graphs: dict[GraphSettings, tuple[Graph, list[FoldLaplacians]]] = field(default_factory=dict)
 
     def graph(
         self, geometry: Geometry, settings: GraphSettings
-    ) -> tuple[Graph, dict[str, FoldLaplacians]]:
+    ) -> tuple[Graph, list[FoldLaplacians]]:
+        """A graph, and L_{S_i} of the folds as each form of the influence function has it."""
         if settings not in self.graphs:
             graph, _ = settings.build(geometry.X, geometry.neighbors_for(settings))
             stack = partial(fold_laplacians, graph, self.folds)
-            self.graphs[settings] = (
-                graph,
-                {
-                    "bif": stack(),
-                    "bif_product": stack(laplacian_of=_product_laplacian),
-                    "bif_leverage": stack(laplacian_of=_block_laplacian),
-                },
-            )
+            self.graphs[settings] = graph, [stack(form) for form in _FORMS.values()]
         return self.graphs[settings]
 
     @cached_property
@@ -120,8 +114,8 @@ class _Unit:
 class _Influence:
     """What the influence functions of one kernel and graph share."""
 
-    #: L_{S_i} of the folds, as each form of the influence function has it.
-    laplacians: dict[str, FoldLaplacians]
+    #: L_{S_i} of the folds, in the order of _FORMS.
+    laplacians: list[FoldLaplacians]
     nystrom: NystromSpread
     #: By ambient penalty.
     leverages: dict[float, np.ndarray] = field(default_factory=dict)
@@ -308,12 +302,13 @@ def _influence(
     unit, shared = plane.unit, plane.influence
     spread = label_spread(problem)
     own = [fits[c.index] for c in members]
+    together = label_influence(spread, own, unit.folds * len(_FORMS), joined(shared.laplacians))
     changes = {
-        criterion: label_influence(spread, own, unit.folds, laplacians)
-        for criterion, laplacians in shared.laplacians.items()
+        criterion: [part[i * len(unit.folds) : (i + 1) * len(unit.folds)] for part in together]
+        for i, criterion in enumerate(_FORMS)
     }
     changes["bif_nystrom"] = nystrom_influence(
-        shared.nystrom, spread, own, unit.folds, shared.laplacians["bif"]
+        shared.nystrom, spread, own, unit.folds, shared.laplacians[0]
     )
     every = np.arange(unit.table.n_labels)
     for criterion, of_fits in changes.items():
@@ -359,23 +354,30 @@ def _product_laplacian(graph: Graph, rows: np.ndarray) -> sp.csr_array:
     return sp.csr_array(cross * share - graph.laplacian * share**2)
 
 
+#: L_{S_i} by criterion: edges within the fold, the cross-edge form, the blocks of L.
+_FORMS = {"bif": laplacian_on, "bif_product": _product_laplacian, "bif_leverage": _block_laplacian}
+
+
 def _remove_points_square(
     plane: _Plane, problems: Sequence[tuple[list[Candidate], Problem]], i: int
 ) -> None:
-    r"""f_h = K~_hk (K~_kk + gamma_A l' I)^-1 y_k for all candidates of the plane at once."""
+    r"""f_h = K~_hk (K~_kk + gamma_A l' I)^-1 y_k for all candidates of the plane."""
     fold = plane.unit.folds[i]
     kept, out = np.flatnonzero(fold.kept_labels), np.flatnonzero(fold.test_labels)
-    grams = np.stack([problem.deformed.labelled_gram for _, problem in problems])
-    ratio = np.repeat(np.arange(len(problems)), [len(members) for members, _ in problems])
-    candidates = [candidate for members, _ in problems for candidate in members]
-    ambient = np.array([float(c.model.ambient_penalty) for c in candidates])
-    systems = grams[:, kept[:, None], kept][ratio]
-    systems[:, np.arange(kept.size), np.arange(kept.size)] += ambient[:, None] * kept.size
-    weights = np.linalg.solve(systems, problems[0][1].targets[kept])
-    decisions = (grams[:, out[:, None], kept][ratio] @ weights)[:, :, 0]
-    # One Newton step is exact for the square loss.
-    for criterion in ("exact", "newton"):
-        plane.put(criterion, plane.positions(candidates), i, decisions)
+    for members, problem in problems:
+        gram = problem.deformed.labelled_gram
+        system, across, y = gram[np.ix_(kept, kept)], gram[np.ix_(out, kept)], problem.targets[kept]
+        diagonal = np.diagonal(system).copy()
+        for candidate in members:
+            ridge = float(candidate.model.ambient_penalty) * kept.size
+            np.fill_diagonal(system, diagonal + ridge)
+            _, weights, info = sl.lapack.dposv(system, y, lower=1)
+            if info:  # to rounding
+                weights = np.linalg.solve(system, y)
+            decisions = (across @ weights)[:, 0]
+            # One Newton step is exact for the square loss.
+            for criterion in ("exact", "newton"):
+                plane.put(criterion, plane.position(candidate), i, decisions)
 
 
 def _ratio(one: tuple[list[Candidate], Problem]) -> float:

@@ -131,10 +131,13 @@ def solve(A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray, int]:
 def cho_factor(A: FloatArray) -> tuple[FloatArray, bool]:
     """The lower triangle of ``scipy.linalg.cho_factor``, with anything above it; A is kept."""
     n = A.shape[0]
-    if not is_long(n**3 / 6):
-        return sl.cho_factor(A, lower=True, check_finite=False)
-    A = copied(A)
-    info = _aside("dpotrf", b"L", n, A, n)
+    if n == 0:
+        return A, True
+    if is_long(n**3 / 6):
+        A = copied(A)
+        info = _aside("dpotrf", b"L", n, A, n)
+    else:  # not by way of SciPy's function, which takes longer than a small matrix
+        A, info = sl.lapack.dpotrf(A, lower=1, clean=0)
     if info > 0:
         raise sl.LinAlgError(f"{info}-th leading minor of the array is not positive definite")
     return A, True
@@ -143,8 +146,10 @@ def cho_factor(A: FloatArray) -> tuple[FloatArray, bool]:
 def cho_solve(factor: tuple[FloatArray, bool], B: FloatArray) -> FloatArray:
     """``scipy.linalg.cho_solve`` with a lower triangle, for the columns of B."""
     n = factor[0].shape[0]
+    if n == 0:
+        return np.zeros_like(B)
     if not is_long(n * B.size):
-        return sl.cho_solve(factor, B, check_finite=False)
+        return sl.lapack.dpotrs(factor[0], B, lower=1)[0]
     B = copied(B)
     _aside("dpotrs", b"L", n, B.shape[1], np.asfortranarray(factor[0]), n, B, n)
     return B

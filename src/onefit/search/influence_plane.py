@@ -45,8 +45,10 @@ __all__ = [
     "NystromSpread",
     "fold_laplacians",
     "influence_plane",
+    "joined",
     "label_influence",
     "label_spread",
+    "laplacian_on",
     "nystrom_influence",
     "nystrom_spread",
 ]
@@ -77,18 +79,29 @@ class FoldLaplacians:
         end = 0
         for i, rows in enumerate(self.rows):
             start, end = end, end + rows.size
-            result[i] = columns[rows].T @ pulled[start:end]
+            some = columns if rows.size == len(columns) else columns[rows]
+            result[i] = some.T @ pulled[start:end]
         return result * self.weights[:, None, None]
 
 
-def _laplacian_on(graph: AnyGraph, rows: IntArray) -> Sparse:
+def joined(parts: Sequence[FoldLaplacians]) -> FoldLaplacians:
+    """The folds of several, one after the other."""
+    return FoldLaplacians(
+        sp.csr_array(sp.vstack([part.matrix for part in parts])),
+        [rows for part in parts for rows in part.rows],
+        np.concatenate([part.weights for part in parts]),
+    )
+
+
+def laplacian_on(graph: AnyGraph, rows: IntArray) -> Sparse:
+    """The Laplacian of the edges between these rows."""
     return graph.only(rows).laplacian
 
 
 def fold_laplacians(
     graph: AnyGraph,
     folds: Sequence[Fold],
-    laplacian_of: Callable[[AnyGraph, IntArray], Sparse] = _laplacian_on,
+    laplacian_of: Callable[[AnyGraph, IntArray], Sparse] = laplacian_on,
 ) -> FoldLaplacians:
     """Stack the Laplacians of the rows that the folds hold out; they serve a whole plane."""
     parts, kept, weights = [], [], []

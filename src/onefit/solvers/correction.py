@@ -87,13 +87,13 @@ def _corrected(G: FloatArray, curvature: FloatArray, x: FloatArray, size: int) -
     Systems that are smaller are filled up with rows without curvature, of which nothing comes.
     """
     active = np.argsort(curvature <= 0.0, axis=0, kind="stable")[:size]
-    root = np.sqrt(np.take_along_axis(curvature, active, axis=0)).T
+    own = active, np.arange(active.shape[1])
+    root = np.sqrt(curvature[own]).T[:, :, None]
     rows = active.T
-    systems = root[:, :, None] * G[rows[:, :, None], rows[:, None, :]] * root[:, None, :]
+    systems = root * G[rows[:, :, None], rows[:, None, :]] * root.swapaxes(1, 2)
     systems[:, np.arange(size), np.arange(size)] += 2.0
-    right = root[:, :, None] * np.take_along_axis(x, active[:, :, None], axis=0).swapaxes(0, 1)
+    right = root * x[own].swapaxes(0, 1)
     solution = aside(systems.size * size, np.linalg.solve, systems, right)
     result = np.zeros_like(x)
-    corrected = (2.0 * root[:, :, None] * solution).swapaxes(0, 1)
-    np.put_along_axis(result, active[:, :, None], corrected, axis=0)
+    result[own] = (2.0 * root * solution).swapaxes(0, 1)
     return result

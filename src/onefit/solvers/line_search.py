@@ -65,6 +65,8 @@ def minimize_restricted(objective: RestrictedObjective) -> FloatArray:
     slope = objective.slope(np.zeros_like(objective.linear))
     t = np.zeros_like(slope)
     falls = slope < 0.0
+    if falls.all():
+        return _zeros(objective, objective.loss.band, slope)
     if falls.any():
         t[falls] = _zeros(objective.columns(falls), objective.loss.band, slope[falls])
     return t
@@ -88,7 +90,8 @@ def _zeros(
 
 def _piece(pieces: tuple[FloatArray, ...], n: IntArray) -> list[FloatArray]:
     """The last of the first n pieces of every line."""
-    return [np.take_along_axis(part, n[None] - 1, axis=0)[0] for part in pieces]
+    lines = np.arange(n.size)
+    return [part[n - 1, lines] for part in pieces]
 
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")
@@ -111,14 +114,12 @@ def _pieces(
     ends = moving & (leave > 0.0) & np.isfinite(leave)
     events = np.concatenate([np.where(begins, enter, np.inf), np.where(ends, leave, np.inf)])
     jumps = np.concatenate([np.where(begins, weight, 0.0), np.where(ends, -weight, 0.0)])
-    order = np.argsort(events, axis=0)
-    events = np.take_along_axis(events, order, axis=0)
+    order = np.argsort(events, axis=0), np.arange(slope.size)
+    events = events[order]
     final = np.where(np.isfinite(events), events, 0.0).max(axis=0, initial=0.0)
     times = np.concatenate([np.zeros((1, slope.size)), np.minimum(events, final)])
     first = np.where(inside, weight, 0.0).sum(axis=0)[None]
-    curvatures = objective.quadratic + np.cumsum(
-        np.concatenate([first, np.take_along_axis(jumps, order, axis=0)]), axis=0
-    )
+    curvatures = objective.quadratic + np.cumsum(np.concatenate([first, jumps[order]]), axis=0)
     # What cancels in exact arithmetic may leave a trace below the penalty's own curvature.
     curvatures = np.maximum(curvatures, objective.quadratic)
     slopes = np.cumsum(
