@@ -48,6 +48,7 @@ class TestGraph:
     def test_weights(self):
         A, width = anchor_weights(NEAREST, M, "median")
         assert width == np.median(NEAREST.squared[NEAREST.squared > 0])
+        assert anchor_weights(NEAREST, M, "wide")[1] == 4 * width
         heat = np.exp(-NEAREST.squared / (2 * width))
         expected = np.zeros((N, M))
         np.put_along_axis(expected, NEAREST.indices, heat / heat.sum(axis=1)[:, None], axis=1)

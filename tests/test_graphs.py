@@ -129,6 +129,7 @@ class TestHeatAffinity:
         neighbors = find_neighbors(X, 4)
         W, sigma_w = heat_affinity(neighbors, "median")
         assert sigma_w == pytest.approx(np.median(reference.knn_distances(X, 4)))
+        assert heat_affinity(neighbors, "wide")[1] == pytest.approx(4 * sigma_w)
         np.testing.assert_allclose(W.toarray(), reference.knn_affinity(X, 4, sigma_w), rtol=1e-10)
 
     @every_search

@@ -248,6 +248,23 @@ class TestChoice:
         ).fit(X, y)
         assert cautious.best_params_["ambient_penalty"] >= best.best_params_["ambient_penalty"]
 
+    def test_rule_that_nobody_asked_for(self, moons, waves):
+        """One standard error for real targets, in a pipeline too; the best mean for classes."""
+        options = {"cv": CV, "refit": False}
+        for model, (X, y, *_), rule in (
+            (LapRLSClassifier(), moons, "best"),
+            (make_pipeline(StandardScaler(), LapRLSRegressor()), waves, "one_standard_error"),
+        ):
+            prefix = "" if rule == "best" else "laprlsregressor__"
+            grid = {f"{prefix}ambient_penalty": np.logspace(-6, 0, 13)}
+            search = ManifoldSearchCV(model, grid, **options).fit(X, y)
+            by_rule = {
+                one: ManifoldSearchCV(model, grid, selection=one, **options).fit(X, y).best_index_
+                for one in ("best", "one_standard_error")
+            }
+            assert by_rule["best"] != by_rule["one_standard_error"]
+            assert search.best_index_ == by_rule[rule]
+
     @pytest.mark.parametrize("model", [LapSVC(), LapLogisticRegression(), LapRLSClassifier()])
     def test_race_ends_where_exact_search_does(self, moons, model):
         X, y, _ = moons
@@ -415,7 +432,7 @@ class TestCandidates:
 class TestRefinement:
     def test_goes_beyond_the_grid(self, waves):
         X, y = waves
-        options = {"cv": CV, "scoring": "neg_mean_squared_error"}
+        options = {"cv": CV, "scoring": "neg_mean_squared_error", "selection": "best"}
         coarse = ManifoldSearchCV(LapRLSRegressor(), GRID, **options).fit(X, y)
         fine = ManifoldSearchCV(LapRLSRegressor(), GRID, refine=2, **options).fit(X, y)
         assert fine.best_score_ > coarse.best_score_

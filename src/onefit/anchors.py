@@ -18,17 +18,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import ClassVar, Literal, NoReturn, TypeAlias
+from typing import ClassVar, NoReturn, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import gen_batches
 
-from onefit._typing import BoolArray, FloatArray, IntArray, Rows, Sparse
+from onefit._typing import BoolArray, FloatArray, GraphWidth, IntArray, Rows, Sparse
 from onefit.blocks import RowBlocks
 from onefit.graphs import Graph, SquaredLaplacian
-from onefit.kernels import evenly_spaced_rows, gaussian_decay, squared_distances, typical_scale
+from onefit.kernels import evenly_spaced_rows, gaussian_decay, graph_scale, squared_distances
 from onefit.neighbors import Neighbors
 
 __all__ = [
@@ -223,17 +223,14 @@ def ties_to_anchors(X: Rows, anchors: Rows, s: int) -> Neighbors:
 
 
 def anchor_weights(
-    nearest: Neighbors, n_anchors: int, width: float | Literal["median"], *, weights: str = "heat"
+    nearest: Neighbors, n_anchors: int, width: float | GraphWidth, *, weights: str = "heat"
 ) -> tuple[Sparse, float]:
     """A of shape (N, m), whose rows sum to 1, and the width used (sigma_w).
 
-    "median" is the median over at most 10,000 evenly spaced rows.
+    The median of words for a width is that over at most 10,000 evenly spaced rows.
     """
     n, s = nearest.indices.shape
-    if width == "median":
-        sigma_w = typical_scale(nearest.squared[evenly_spaced_rows(n, _WIDTH_ROWS)])
-    else:
-        sigma_w = float(width)
+    sigma_w = graph_scale(width, nearest.squared[evenly_spaced_rows(n, _WIDTH_ROWS)])
     if weights == "binary":
         data = np.ones((n, s))
     else:
@@ -385,17 +382,16 @@ class DistributedAnchors:
     def graph(
         self,
         s: int,
-        width: float | Literal["median"],
+        width: float | GraphWidth,
         weights: str,
         normalized: bool,
         power: int,
     ) -> tuple[DistributedAnchorGraph, float]:
         """The graph of every row's ``s`` nearest anchors, and its width."""
-        if width == "median":
+        if isinstance(width, str):
             sample = self.X[evenly_spaced_rows(self.X.shape[0], _WIDTH_ROWS)]
-            sigma_w = typical_scale(ties_to_anchors(sample, self.anchors, s).squared)
-        else:
-            sigma_w = float(width)
+            width = graph_scale(width, ties_to_anchors(sample, self.anchors, s).squared)
+        sigma_w = float(width)
         ties = Ties(self.anchors, s, sigma_w, weights)
         everything = np.ones(self.X.shape[0], dtype=bool)
         key = (s, sigma_w, weights)

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
-from onefit._typing import FloatArray, IntArray, Rows
+from onefit._typing import FloatArray, GraphWidth, IntArray, Rows
 from onefit.anchors import (
     AnchorGraph,
     AnyGraph,
@@ -25,6 +25,7 @@ from onefit.blocks import RowBlocks
 from onefit.factors import Factor, factor_kernel, factor_nystrom, factor_nystrom_in_blocks
 from onefit.graphs import Graph, check_affinity, heat_affinity
 from onefit.kernels import (
+    GRAPH_WIDTHS,
     Kernel,
     check_positive_semidefinite,
     drop_negligible,
@@ -158,7 +159,7 @@ class GraphSettings:
 
     graph: Any = "knn"
     n_neighbors: int = 8
-    graph_width: float | Literal["median"] = "median"
+    graph_width: float | GraphWidth = "median"
     graph_weights: str = "heat"
     laplacian: str = "unnormalized"
     laplacian_power: int = 1
@@ -174,7 +175,7 @@ class GraphSettings:
                 "matrix of shape (N, N), or a function of X that returns one."
             )
         check_integer("n_neighbors", self.n_neighbors, minimum=1)
-        check_number("graph_width", self.graph_width, words=("median",))
+        check_number("graph_width", self.graph_width, words=tuple(GRAPH_WIDTHS))
         check_choice("graph_weights", self.graph_weights, ("heat", "binary"))
         check_choice("laplacian", self.laplacian, ("unnormalized", "normalized"))
         check_integer("laplacian_power", self.laplacian_power, minimum=1, maximum=_HIGHEST_POWER)

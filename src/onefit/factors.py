@@ -158,7 +158,7 @@ class KernelFactor:
         c = self.landmarks.size
         ends = self._first_zero[rows]
         form = np.empty((c, c))
-        for columns in gen_batches(c, max(-(-c // _STRIPS), _STRIP)):
+        for columns in gen_batches(c, max(-(-c // _STRIPS), _STRIP)) if c else ():
             first = int(np.searchsorted(ends, columns.start, side="right"))
             strip = self.features[rows[first:], columns]
             block = product(strip.T, smoothed[first:, : columns.stop])

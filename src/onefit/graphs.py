@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse import csgraph
 
-from onefit._typing import FloatArray, IntArray, Sparse
-from onefit.kernels import gaussian_decay, typical_scale
+from onefit._typing import FloatArray, GraphWidth, IntArray, Sparse
+from onefit.kernels import gaussian_decay, graph_scale
 from onefit.neighbors import Neighbors
 from onefit.validation import LARGEST
 
@@ -112,13 +112,13 @@ class Graph:
 
 def heat_affinity(
     neighbors: Neighbors,
-    width: float | Literal["median"],
+    width: float | GraphWidth,
     *,
     weights: str = "heat",
 ) -> tuple[Sparse, float]:
     """Symmetric kNN affinity, and the width used (sigma_w)."""
     n, k = neighbors.indices.shape
-    sigma_w = typical_scale(neighbors.squared) if width == "median" else float(width)
+    sigma_w = graph_scale(width, neighbors.squared)
     if weights == "binary":
         data = np.ones(n * k)
     else:

@@ -26,12 +26,14 @@ from sklearn.utils import gen_batches
 from sklearn.utils.extmath import row_norms
 
 from onefit._lapack import cho_factor, eigh, product
-from onefit._typing import FloatArray, IntArray, Rows
+from onefit._typing import FloatArray, GraphWidth, IntArray, Rows
 
 __all__ = ["Kernel", "check_positive_semidefinite", "median_squared_distance", "squared_distances"]
 
 #: Kernels whose matrices are positive semi-definite for all data: no need to look.
 _ALWAYS_PSD = frozenset({"gaussian", "rbf", "linear", "laplacian", "cosine", "chi2"})
+#: Widths of a graph by name, as multiples of the median squared distance to a neighbour.
+GRAPH_WIDTHS: dict[str, float] = {"median": 1.0, "wide": 4.0}
 _MEDIAN_SAMPLE = 1000
 _BLOCK = 256
 #: Numbers in a block of differences.
@@ -245,6 +247,13 @@ def typical_scale(squared: FloatArray) -> float:
     """Median of the positive entries; 1 where there is none."""
     positive = squared[squared > 0]
     return float(np.median(positive)) if positive.size else 1.0
+
+
+def graph_scale(width: float | GraphWidth, squared: FloatArray) -> float:
+    """sigma_w from squared distances to neighbours, where a word stands for it."""
+    if isinstance(width, str):
+        return GRAPH_WIDTHS[width] * typical_scale(squared)
+    return float(width)
 
 
 def check_positive_semidefinite(K: FloatArray, what: str) -> FloatArray:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from onefit._typing import BoolArray, FloatArray, Rows
+from onefit._typing import BoolArray, FloatArray, GraphWidth, Rows
 from onefit.anchors import AnyGraph
 from onefit.assembly import (
     GraphSettings,
@@ -94,7 +94,7 @@ class ManifoldEstimator(BaseEstimator, metaclass=ABCMeta):
         ambient_penalty: float = 1e-3,
         manifold_penalty: float = 10.0,
         n_neighbors: int = 8,
-        graph_width: float | Literal["median"] = "median",
+        graph_width: float | GraphWidth = "median",
         kernel_params: Mapping[str, Any] | None = None,
         graph: Any = "knn",
         graph_weights: str = "heat",

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import log_expit, logsumexp
 from sklearn.base import ClassifierMixin
 
-from onefit._typing import BoolArray, FloatArray
+from onefit._typing import BoolArray, FloatArray, GraphWidth
 from onefit.blocks import by_block
 from onefit.estimators._base import ManifoldEstimator
 from onefit.estimators._documented import documented
@@ -35,7 +35,7 @@ class _ManifoldClassifier(ClassifierMixin, ManifoldEstimator):
         ambient_penalty: float = 1e-3,
         manifold_penalty: float = 10.0,
         n_neighbors: int = 8,
-        graph_width: float | Literal["median"] = "median",
+        graph_width: float | GraphWidth = "median",
         kernel_params: Mapping[str, Any] | None = None,
         graph: Any = "knn",
         graph_weights: str = "heat",
@@ -255,7 +255,7 @@ class LapSVC(_ManifoldClassifier):
         ambient_penalty: float = 1e-3,
         manifold_penalty: float = 10.0,
         n_neighbors: int = 8,
-        graph_width: float | Literal["median"] = "median",
+        graph_width: float | GraphWidth = "median",
         kernel_params: Mapping[str, Any] | None = None,
         graph: Any = "knn",
         graph_weights: str = "heat",

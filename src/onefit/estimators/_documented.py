@@ -19,9 +19,10 @@ _PARAMETERS = """kernel : str or callable, default="gaussian"
         gamma_I >= 0, the weight of the smoothness of f along the graph. 0 ignores unlabelled rows.
     n_neighbors : int, default=8
         k, neighbours in the graph.
-    graph_width : float or "median", default="median"
+    graph_width : float, "median" or "wide", default="median"
         sigma_w of the heat weights. "median" is the median squared distance to a neighbour,
-        equal rows left out (to an anchor: of at most 10,000 rows, evenly spaced).
+        equal rows left out (to an anchor: of at most 10,000 rows, evenly spaced); "wide" is four
+        times that, with which outlying rows keep a part of their weights.
     kernel_params : dict, optional
         Keyword arguments of kernels other than ``"gaussian"`` and ``"precomputed"``.
     graph : "knn", "anchor", matrix of shape (N, N) or callable, default="knn"

@@ -75,7 +75,7 @@ def _rule(search: Any, surface: Surface) -> list[str]:
     mean, best = surface.mean, surface.best
     if len(mean) == 1 or np.isnan(mean[best]):
         return []
-    if search.selection == "one_standard_error":
+    if search._rule == "one_standard_error":
         return [
             "Of the candidates within one standard error of the best mean score "
             f"({score_text(float(np.nanmax(mean)))}), the most regularised one was taken.",

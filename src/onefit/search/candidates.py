@@ -49,8 +49,9 @@ def default_grid(estimator: ManifoldEstimator, X: Rows) -> list[dict[str, list[A
 
     The manifold penalty starts at 0, so that a search can decide against the unlabelled rows. The
     normalised Laplacian has edges of weight 1: weights that decay with the distance would leave
-    outlying rows out of the graph. Nearly linear targets need kernels of 4^4 times the median and
-    the smallest ambient penalties; for a sign larger ones do.
+    outlying rows out of the graph. For real targets, of whose error such rows have a large share,
+    the other weights decay slowly. Nearly linear targets need kernels of 4^4 times
+    the median and the smallest ambient penalties; for a sign larger ones do.
     """
     smallest = -6 if is_classifier(estimator) else -8
     shared: dict[str, list[Any]] = {
@@ -61,11 +62,12 @@ def default_grid(estimator: ManifoldEstimator, X: Rows) -> list[dict[str, list[A
     if estimator.kernel == "gaussian":
         median = median_squared_distance(X)
         shared = {"kernel_width": [median * 4.0**i for i in range(-3, 5)], **shared}
+    slow = {} if is_classifier(estimator) else {"graph_width": ["wide"]}
     if is_classifier(estimator):
         shared["class_weight"] = [None, "balanced"]
     return [
-        {"laplacian": [laplacian], "graph_weights": [weights], **shared}
-        for laplacian, weights in (("unnormalized", "heat"), ("normalized", "binary"))
+        {"laplacian": ["unnormalized"], "graph_weights": ["heat"], **slow, **shared},
+        {"laplacian": ["normalized"], "graph_weights": ["binary"], **shared},
     ]
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 
@@ -93,9 +93,11 @@ class ManifoldSearchCV(GridSearchCV):
         As in GridSearchCV: refit the chosen candidate on all data.
     n_iter : int, optional
         Draw that many candidates at random instead of trying all.
-    selection : {"best", "one_standard_error"}, default="best"
+    selection : {"auto", "best", "one_standard_error"}, default="auto"
         "best" takes the best mean score; ties go to the smaller held-out loss.
         "one_standard_error" takes the most regularised candidate within one standard error of it.
+        "auto" is the latter for real targets, where outlying rows that no label stands for are at
+        stake, and "best" for classes.
     refine : int, default=0
         Rounds of refinement after the grid: each tries the two penalties of the best candidate in
         steps four times finer, within its basis.
@@ -169,7 +171,7 @@ class ManifoldSearchCV(GridSearchCV):
         scoring: Any = None,
         refit: bool | str | Callable[..., int] = True,
         n_iter: int | None = None,
-        selection: str = "best",
+        selection: str = "auto",
         refine: int = 0,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -257,7 +259,7 @@ class ManifoldSearchCV(GridSearchCV):
                 "by; use criterion='exact' or holdout='labels'."
             )
         check_choice("holdout", self.holdout, ("labels", "points"))
-        check_choice("selection", self.selection, ("best", "one_standard_error"))
+        check_choice("selection", self.selection, ("auto", "best", "one_standard_error"))
         check_integer("refine", self.refine, minimum=0)
         if self.n_iter is not None:
             check_integer("n_iter", self.n_iter, minimum=1)
@@ -432,14 +434,21 @@ class ManifoldSearchCV(GridSearchCV):
                     "choose by, a callable, or False."
                 )
             name = self.refit
-        return choose(columns, name, self.selection)
+        return choose(columns, name, self._rule)
+
+    @property
+    def _rule(self) -> str:
+        """The rule of choice that "auto" stands for, or the one that was asked for."""
+        if self.selection != "auto":
+            return self.selection
+        return "best" if is_classifier(self.estimator) else "one_standard_error"
 
     def _is_certain(self) -> bool:
         """Whether no error within the bounds could have led to another choice."""
         bounds = self.cv_results_["error_bound"]
         if np.all(bounds == 0.0):
             return True
-        if self.multimetric_ or callable(self.refit) or self.selection != "best":
+        if self.multimetric_ or callable(self.refit) or self._rule != "best":
             return False
         highest = self.cv_results_["mean_test_score"] + bounds
         beaten = highest < self.cv_results_["mean_test_score"][self.best_index_]

@@ -37,7 +37,7 @@ __all__ = [
     "square_weights",
 ]
 
-#: A change of fitted values that is smaller, relative to them, is none.
+#: A sum that is smaller, relative to its terms, is none.
 _ROUNDING = 1e-14
 
 
@@ -158,8 +158,10 @@ def damped_step(
         RestrictedObjective(loss, Y, V, state.values, change, linear, quadratic)
     )
     largest = np.abs(change).max(axis=0, initial=0.0)
-    # Slopes along a step that moves no value say nothing, but beta may have a way to go.
-    t[largest <= _ROUNDING * np.maximum(1.0, np.abs(state.values).max(axis=0, initial=0.0))] = 1.0
+    # A change of values that is but rounding has slopes that say nothing: all of the step is in
+    # beta, whose way is the whole one.
+    terms = np.abs(np.diagonal(G)).max(initial=0.0) * np.abs(delta).sum(axis=0)
+    t[largest <= _ROUNDING * np.maximum(1.0, terms)] = 1.0
     moved = evaluate(G, Y, V, loss, state.beta + t * delta, state.intercept + t * delta_b)
     largest += np.abs(state.intercept - before)
     return replace(moved, steps=state.steps + 1), largest
