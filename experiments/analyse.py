@@ -25,6 +25,13 @@ TITLES = {
     "bif_leverage": "t-BIF, leverage",
     "default": "our default",
 }
+RULES = {
+    "single": "single t-CV",
+    "first": "repeated",
+    "best": "ties by the loss",
+    "standard": "one standard error",
+    "default": "our default",
+}
 METHODS = {
     "majority": "majority / mean",
     "svc": "SVC",
@@ -71,7 +78,9 @@ def methods() -> pd.DataFrame:
 def selections() -> pd.DataFrame:
     """Test errors of our default search and of plain rules, for each set and repeat."""
     frame = _read("selection").astype({"test": float, "seconds": float, "repeat": int})
-    return frame.pivot(index=["set", "repeat"], columns="rule", values="test")
+    table = frame.pivot(index=["set", "repeat"], columns="rule", values="test")
+    # Of classes it is the default, and some results do not have it twice.
+    return table.assign(best=table["best"].fillna(table["default"]))[list(RULES)]
 
 
 def _read(kind: str) -> pd.DataFrame:
@@ -198,32 +207,32 @@ def table_selection(results: pd.DataFrame) -> None:
         scale = 1.0 if protocol.is_regression(name) else 100.0
         mine = results.loc[name] * scale
         cells = [f"{mine['single'].mean():.3g} ± {mine['single'].std(ddof=1):.2g}"]
-        cells += [_cell(mine[rule], mine["single"]) for rule in ("first", "default", "standard")]
+        cells += [_cell(mine[rule], mine["single"]) for rule in list(RULES)[1:]]
         rows.append([name, *cells, str(len(mine))])
     ratio = results.groupby("set").mean()
     ratio = np.exp(np.log(ratio.div(ratio["single"], axis=0)).mean())
-    cells = [f"{ratio[rule]:.3f}" for rule in ("single", "first", "default", "standard")]
+    cells = [f"{ratio[rule]:.3f}" for rule in RULES]
     rows.append(["geometric mean", *cells, ""])
-    header = ["set", "single t-CV", "repeated", "our default", "one standard error", "repeats"]
+    header = ["set", *RULES.values(), "repeats"]
     _write("selection", header, rows, "selection")
 
 
-def table_grids() -> None:
-    """Test errors with other default grids relative to the former one, on splits of their own."""
-    frame = _read("grids")
+def table_grids(kind: str, base: str) -> None:
+    """Test errors with other default grids or rules relative to one, on splits of their own."""
+    frame = _read(kind)
     if frame.empty:
         return
     frame = frame.astype({"test": float, "repeat": int})
     errors = frame.pivot(index=["set", "repeat"], columns="grid", values="test")
     means = errors.groupby("set").mean()
-    ratios = means[list(dict.fromkeys(frame.grid))].div(means["former"], axis=0)
+    ratios = means[list(dict.fromkeys(frame.grid))].div(means[base], axis=0)
     rows = []
     for name in order(ratios):
         cells = [f"{value:.3f}" for value in ratios.loc[name]]
         rows.append([name, *cells, str(len(errors.loc[name]))])
     overall = np.exp(np.log(ratios).mean())
     rows.append(["geometric mean", *(f"{value:.3f}" for value in overall), ""])
-    _write("grids", ["set", *ratios.columns, "repeats"], rows, "grids")
+    _write(kind, ["set", *ratios.columns, "repeats"], rows, kind)
 
 
 def table_peers(results: pd.DataFrame) -> None:
@@ -326,7 +335,8 @@ def main() -> None:
     table_ranks(choices)
     table_from(choices)
     table_selection(results)
-    table_grids()
+    table_grids("grids", "former")
+    table_grids("rules", "median")
     if (store.RESULTS / "methods").exists():
         table_peers(methods())
     table_2()

@@ -4,6 +4,7 @@
     python -m experiments.run table1 --jobs 2     # all criteria: 18 sets, 30 repeats, 3 values of t
     python -m experiments.run default --jobs 2    # our search, and plain rules of choice
     python -m experiments.run grids --repeats 10  # other default grids, on other splits
+    python -m experiments.run rules --repeats 10  # graphs and rules of choice for real targets
     python -m experiments.run peers --repeats 10  # what one would take instead: error and time
     python -m experiments.run table2              # time against naive cross-validation
     python -m experiments.run nystrom             # the Nystrom bases against the exact ones
@@ -26,9 +27,20 @@ from joblib import Parallel, delayed
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from threadpoolctl import threadpool_limits
 
-from experiments import grids, nystrom, peers, protocol, selection, store, summary, timing, unit
+from experiments import (
+    grids,
+    nystrom,
+    peers,
+    protocol,
+    rules,
+    selection,
+    store,
+    summary,
+    timing,
+    unit,
+)
 
-EXPERIMENTS = ["quick", "table1", "table2", "default", "grids", "peers", "nystrom"]
+EXPERIMENTS = ["quick", "table1", "table2", "default", "grids", "rules", "peers", "nystrom"]
 #: A data set, a repeat, and (for methods) the name of a method.
 Unit = tuple[str, int, str]
 Rows = list[dict[str, Any]]
@@ -59,6 +71,10 @@ def main() -> None:
         splits = range(grids.FIRST, grids.FIRST + options.repeats)
         wanted = [(name, r, "") for r in splits for name in names if protocol.can_fit(name, r)]
         run("grids", wanted, _grids, options)
+    elif options.experiment == "rules":
+        splits = range(rules.FIRST, rules.FIRST + options.repeats)
+        wanted = [(name, r, "") for r in splits for name in names if protocol.is_regression(name)]
+        run("rules", wanted, _rules, options)
     else:
         wanted = list(_methods(names, options.repeats))
         run("methods", wanted, _method, options)
@@ -124,6 +140,12 @@ def _selection(one: Unit) -> tuple[Unit, Rows, float]:
 def _grids(one: Unit) -> tuple[Unit, Rows, float]:
     name, repeat, _ = one
     errors, seconds = grids.evaluate(name, repeat)
+    return one, _errors(one, "grid", errors, seconds), seconds
+
+
+def _rules(one: Unit) -> tuple[Unit, Rows, float]:
+    name, repeat, _ = one
+    errors, seconds = rules.evaluate(name, repeat)
     return one, _errors(one, "grid", errors, seconds), seconds
 
 
