@@ -318,10 +318,11 @@ def order(frame: pd.DataFrame) -> list[str]:
 def _write(name: str, header: Sequence[str], rows: Sequence[Sequence[str]], kind: str) -> None:
     machines = json.loads((store.RESULTS / "machines.json").read_text(encoding="utf-8"))[kind]
     where = machines[-1]
+    processors = " and ".join(dict.fromkeys(one["processor"] for one in machines))
     versions = ", ".join(f"{k} {where[k]}" for k in ("python", "numpy", "scipy", "scikit-learn"))
     lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
-    lines += ["", f"Measured on {where['processor']}, {where['cores']} cores; {versions}."]
+    lines += ["", f"Measured on {processors}, {where['cores']} cores; {versions}."]
     path = DOCS / "tables" / f"{name}.md"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(name, *lines[:-2], sep="\n", end="\n\n")
