@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onefit._typing import BoolArray
-from onefit.search.results import is_tied
+from onefit.search.results import is_tied, rule_of
 from onefit.search.surface import Axis, Surface, describe_value
 
 __all__ = ["PARAMETER_WORDS", "advice", "chosen_parameters", "reasons", "score_text"]
@@ -75,7 +75,7 @@ def _rule(search: Any, surface: Surface) -> list[str]:
     mean, best = surface.mean, surface.best
     if len(mean) == 1 or np.isnan(mean[best]):
         return []
-    if search._rule == "one_standard_error":
+    if rule_of(search) == "one_standard_error":
         return [
             "Of the candidates within one standard error of the best mean score "
             f"({score_text(float(np.nanmax(mean)))}), the most regularised one was taken.",

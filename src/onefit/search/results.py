@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
+from sklearn.base import is_classifier
 
 from onefit._typing import BoolArray, FloatArray
 from onefit.search.task import CandidateResult
 
-__all__ = ["choose", "cv_results", "is_tied"]
+__all__ = ["choose", "cv_results", "is_tied", "rule_of"]
 
 #: Scores and losses closer than this are equal: their last digits depend on how BLAS works.
 _TIE = 1e-9
@@ -94,6 +95,17 @@ def choose(columns: Mapping[str, Any], name: str, rule: str) -> int:
         penalties = _ambient_penalties(columns["params"])
         near &= penalties == penalties[near].max()
     return _least(loss, near)
+
+
+def rule_of(search: Any) -> str:
+    """The rule of choice of a search: the one asked for, or what "auto" stands for.
+
+    Of real targets, outlying rows that no label stands for can have most of the error, and
+    candidates that are more regularised are the safer ones there.
+    """
+    if search.selection != "auto":
+        return str(search.selection)
+    return "best" if is_classifier(search.estimator) else "one_standard_error"
 
 
 def is_tied(mean: FloatArray, best: float) -> BoolArray:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 
@@ -43,7 +43,7 @@ from onefit.search.geometry import Geometry, geometry_of, preprocess
 from onefit.search.memory import fit_to_memory, memory_plan
 from onefit.search.parallel import results_as_they_come, shared_with_workers
 from onefit.search.progress import progress_bar, say
-from onefit.search.results import choose, cv_results
+from onefit.search.results import choose, cv_results, rule_of
 from onefit.search.routing import Routed, route
 from onefit.search.scoring import fold_scorer, named_scorers
 from onefit.search.task import CandidateResult, Task, restored
@@ -96,8 +96,7 @@ class ManifoldSearchCV(GridSearchCV):
     selection : {"auto", "best", "one_standard_error"}, default="auto"
         "best" takes the best mean score; ties go to the smaller held-out loss.
         "one_standard_error" takes the most regularised candidate within one standard error of it.
-        "auto" is the latter for real targets, where outlying rows that no label stands for are at
-        stake, and "best" for classes.
+        "auto" is the latter for real targets and "best" for classes.
     refine : int, default=0
         Rounds of refinement after the grid: each tries the two penalties of the best candidate in
         steps four times finer, within its basis.
@@ -434,21 +433,14 @@ class ManifoldSearchCV(GridSearchCV):
                     "choose by, a callable, or False."
                 )
             name = self.refit
-        return choose(columns, name, self._rule)
-
-    @property
-    def _rule(self) -> str:
-        """The rule of choice that "auto" stands for, or the one that was asked for."""
-        if self.selection != "auto":
-            return self.selection
-        return "best" if is_classifier(self.estimator) else "one_standard_error"
+        return choose(columns, name, rule_of(self))
 
     def _is_certain(self) -> bool:
         """Whether no error within the bounds could have led to another choice."""
         bounds = self.cv_results_["error_bound"]
         if np.all(bounds == 0.0):
             return True
-        if self.multimetric_ or callable(self.refit) or self._rule != "best":
+        if self.multimetric_ or callable(self.refit) or rule_of(self) != "best":
             return False
         highest = self.cv_results_["mean_test_score"] + bounds
         beaten = highest < self.cv_results_["mean_test_score"][self.best_index_]
