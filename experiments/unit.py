@@ -15,7 +15,7 @@ bif_leverage bif with L[S_i, S_i] for L_{S_i} and a term in the leverages of the
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -28,7 +28,8 @@ from threadpoolctl import threadpool_limits
 from experiments import protocol
 from onefit.assembly import GraphSettings, build_factor
 from onefit.basis import KernelBasis, plane_basis
-from onefit.criteria.exact import exact
+from onefit.criteria.common import label_columns
+from onefit.criteria.exact import refit_labels
 from onefit.factors import KernelFactor
 from onefit.folds import Fold
 from onefit.graphs import Graph
@@ -129,6 +130,8 @@ class _Plane:
     candidates: Sequence[Candidate]
     influence: _Influence
     held: dict[str, np.ndarray]
+    #: Optima with labels hidden by candidate, a column a fold.
+    hidden: dict[int, LabelFit] = field(default_factory=dict)
 
     @classmethod
     def empty(cls, unit: _Unit, candidates: Sequence[Candidate], influence: _Influence) -> _Plane:
@@ -265,7 +268,7 @@ def _evaluate_plane(
         _hide_labels(plane, problem, members, fits)
         _influence(plane, problem, members, fits)
     for i, fold in enumerate(unit.folds):
-        problems = list(point_problems(unit.task, factor, graph, fold, group.candidates, form))
+        problems = point_problems(unit.task, factor, graph, fold, group.candidates, form)
         if unit.data.is_regression:
             _remove_points_square(plane, problems, i)
         else:
@@ -292,7 +295,9 @@ def _hide_labels(
             plane.put("labels", plane.positions(members), i, part[:, :, 0])
         return
     for candidate in members:
-        for i, part in enumerate(exact(fits[candidate.index], plane.unit.folds, "labels")):
+        (columns,) = label_columns(fits[candidate.index], plane.unit.folds)
+        plane.hidden[candidate.index] = refit = refit_labels(columns)
+        for i, part in enumerate(columns.decisions(refit, bounds=False)):
             plane.put("labels", plane.position(candidate), i, part.decisions[:, 0])
 
 
@@ -359,48 +364,48 @@ _FORMS = {"bif": laplacian_on, "bif_product": _product_laplacian, "bif_leverage"
 
 
 def _remove_points_square(
-    plane: _Plane, problems: Sequence[tuple[list[Candidate], Problem]], i: int
+    plane: _Plane, problems: Iterable[tuple[list[Candidate], Problem]], i: int
 ) -> None:
     r"""f_h = K~_hk (K~_kk + gamma_A l' I)^-1 y_k for all candidates of the plane."""
     fold = plane.unit.folds[i]
     kept, out = np.flatnonzero(fold.kept_labels), np.flatnonzero(fold.test_labels)
     for members, problem in problems:
-        gram = problem.deformed.labelled_gram
-        system, across, y = gram[np.ix_(kept, kept)], gram[np.ix_(out, kept)], problem.targets[kept]
-        diagonal = np.diagonal(system).copy()
-        for candidate in members:
-            ridge = float(candidate.model.ambient_penalty) * kept.size
-            np.fill_diagonal(system, diagonal + ridge)
-            _, weights, info = sl.lapack.dposv(system, y, lower=1)
-            if info:  # to rounding
-                weights = np.linalg.solve(system, y)
-            decisions = (across @ weights)[:, 0]
-            # One Newton step is exact for the square loss.
-            for criterion in ("exact", "newton"):
-                plane.put(criterion, plane.position(candidate), i, decisions)
+        gram, y = problem.deformed.labelled_gram, problem.targets[kept]
+        ridges = kept.size * np.array([float(c.model.ambient_penalty) for c in members])
+        weights = _ridge_weights(gram[np.ix_(kept, kept)], ridges, y)
+        decisions = (gram[np.ix_(out, kept)] @ weights).T
+        # One Newton step is exact for the square loss.
+        for criterion in ("exact", "newton"):
+            plane.put(criterion, plane.positions(members), i, decisions)
 
 
-def _ratio(one: tuple[list[Candidate], Problem]) -> float:
-    return one[1].manifold_penalty / one[1].ambient_penalty
+def _ridge_weights(gram: np.ndarray, ridges: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Solve (gram + ridge I) w = y for every ridge, (l, n)."""
+    diagonal, weights = np.diagonal(gram).copy(), []
+    for ridge in ridges:
+        np.fill_diagonal(gram, diagonal + ridge)
+        # Transposed it is in the order of LAPACK.
+        _, solution, info = sl.lapack.dposv(gram.T, y, lower=1)
+        if info:  # to rounding
+            solution = np.linalg.solve(gram, y)
+        weights.append(solution[:, 0])
+    return np.column_stack(weights)
 
 
 def _remove_points(
     plane: _Plane,
-    problems: Sequence[tuple[list[Candidate], Problem]],
+    problems: Iterable[tuple[list[Candidate], Problem]],
     fits: dict[int, Fit],
     i: int,
 ) -> None:
     fold = plane.unit.folds[i]
-    # By ambient penalty: the optimum of the ratio before is nearer than the full solution.
-    nearest: dict[float, LabelFit] = {}
-    for members, problem in sorted(problems, key=_ratio):
+    for members, problem in problems:
         v = problem.weights.normalized(fold.kept_labels) * fold.kept_labels
         for candidate in members:
-            one, full = at_ambient(problem, candidate), fits[candidate.index].labels
-            stepped = newton_values(one, v, full)
-            start = nearest.get(one.ambient_penalty, full)
+            one, at = at_ambient(problem, candidate), plane.position(candidate)
+            stepped = newton_values(one, v, fits[candidate.index].labels)
+            # The optimum without the labels is nearer than the full solution.
+            start = plane.hidden[candidate.index].columns([i])
             refit = solve_labels(one.gram, one.targets, v, one.loss, start=start, tol=1e-6)
-            nearest[one.ambient_penalty] = refit
-            at = plane.position(candidate)
             plane.put("newton", at, i, stepped[fold.test_labels, 0])
             plane.put("exact", at, i, refit.values[fold.test_labels, 0])

@@ -8,13 +8,14 @@ from sklearn.datasets import load_breast_cancer
 
 import reference
 from onefit import LapLogisticRegression, LapRLSClassifier, LapRLSRegressor, LapSVC
-from onefit.basis import KernelBasis, _is_almost_constant, plane_basis
+from onefit.basis import KernelBasis, PlaneBasis, _is_almost_constant, plane_basis
 from onefit.factors import (
     factor_kernel,
     factor_nystrom,
     factor_nystrom_in_blocks,
     pivoted_cholesky,
 )
+from onefit.form_basis import FormBasis, basis_for_ratios
 from onefit.kernels import Kernel
 from onefit.landmarks import (
     LANDMARK_RULES,
@@ -58,9 +59,15 @@ def blocked_plane_basis(K, L, labelled):
     return plane_basis(factor, L, labelled)
 
 
+def form_basis(K, L, labelled):
+    factor = factor_kernel(K.copy())
+    return FormBasis(factor, L, labelled, factor.quadratic_form(L))
+
+
 BASES = {
     "kernel": kernel_basis,
     "plane": exact_plane_basis,
+    "form": form_basis,
     "nystrom": nystrom_plane_basis,
     "blocked": blocked_plane_basis,
 }
@@ -298,6 +305,61 @@ class TestPlaneBasis:
         assert_allclose(B @ B.T, C @ np.linalg.solve(P, C.T), atol=1e-10)
         triangle = B[factor.landmarks]
         assert_allclose(triangle, np.tril(triangle))
+
+
+class TestFormBasis:
+    """Few ratios: sums of moments where they suffice, else a factorisation each."""
+
+    @every_kernel
+    @every_laplacian
+    def test_series(self, kernel, laplacian):
+        basis, K, L, labelled = make("form", kernel, laplacian)
+        largest = np.linalg.eigvalsh(basis.form)[-1]
+        for size in 10.0 ** np.arange(-12.0, 1.0, 0.5):
+            ratio = size / largest
+            series = basis.series(ratio)
+            # Eight moments reach to 1e-15 ** (1 / 8) of the largest eigenvalue.
+            if size <= 1e-2:
+                assert series is not None
+            if size >= 1.0:
+                assert series is None
+            if series is not None:
+                expected = deformed_kernel(K, L, ratio)[np.ix_(labelled, labelled)]
+                assert_allclose(series, expected, atol=1e-13)
+
+    def test_no_more_products_than_are_needed(self):
+        basis, *_ = make("form")
+        for size, n_moments in [(0.0, 3), (1e-9, 3), (1e-5, 5), (1e-3, 7), (1e-9, 7)]:
+            assert basis.series(size / basis.scale) is not None
+            assert len(basis._known[0]) == n_moments
+
+    def test_without_edges(self):
+        labelled = np.array(LABELLED["some"])
+        basis = form_basis(KERNELS["narrow"], sp.csr_array((N, N)), labelled)
+        expected = KERNELS["narrow"][np.ix_(labelled, labelled)]
+        for ratio in (0.0, 1.0, 1e100):
+            assert_allclose(basis.deform(ratio).labelled_gram, expected, atol=1e-14)
+
+    @pytest.mark.parametrize(
+        "ratios, kind",
+        [
+            ([0.0, 1e-14, 1.0, 1e3], FormBasis),
+            (10.0 ** np.arange(-16, 3), FormBasis),
+            (10.0 ** np.arange(-8, 9), PlaneBasis),
+            ([1e12], PlaneBasis),
+        ],
+        ids=["few", "few that are large", "many", "badly conditioned"],
+    )
+    def test_choice(self, ratios, kind):
+        _, K, L, labelled = make("form")
+        factor, L = factor_kernel(K.copy()), sp.csr_array(L)
+        basis = basis_for_ratios(factor, L, labelled, ratios)
+        assert type(basis) is kind
+        known = basis_for_ratios(factor, L, labelled, ratios, factor.quadratic_form(L))
+        for ratio in ratios:
+            assert_allclose(
+                known.deform(ratio).labelled_gram, basis.deform(ratio).labelled_gram, atol=1e-13
+            )
 
 
 class TestPivotedCholesky:

@@ -128,16 +128,19 @@ def solve(A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray, int]:
     return factor, solution.reshape(B.shape), info
 
 
-def cho_factor(A: FloatArray) -> tuple[FloatArray, bool]:
-    """The lower triangle of ``scipy.linalg.cho_factor``, with anything above it; A is kept."""
+def cho_factor(A: FloatArray, *, overwrite: bool = False) -> tuple[FloatArray, bool]:
+    """The lower triangle of ``scipy.linalg.cho_factor``, with anything above it.
+
+    A matrix in Fortran order is written over if ``overwrite``.
+    """
     n = A.shape[0]
     if n == 0:
         return A, True
     if is_long(n**3 / 6):
-        A = copied(A)
+        A = np.asfortranarray(A) if overwrite else copied(A)
         info = _aside("dpotrf", b"L", n, A, n)
     else:  # not by way of SciPy's function, which takes longer than a small matrix
-        A, info = sl.lapack.dpotrf(A, lower=1, clean=0)
+        A, info = sl.lapack.dpotrf(A, lower=1, clean=0, overwrite_a=overwrite)
     if info > 0:
         raise sl.LinAlgError(f"{info}-th leading minor of the array is not positive definite")
     return A, True

@@ -16,10 +16,10 @@ of which a fit needs the block of the labelled rows only (equation (3) of the do
 :class:`KernelBasis` keeps K and factors for one ratio, which is all that a single fit needs.
 :class:`PlaneBasis` pays for one reduction to tridiagonal form, after which every ratio is nearly
 free (equation (2), stopped before the eigenvectors); it is also the form of the Nystrom
-approximation.
+approximation. Between the two is :class:`~onefit.form_basis.FormBasis`, for few ratios.
 
-Both eliminate the unlabelled rows first, so that the factorisation yields the labelled block of
-the deformed kernel as a by-product.
+:class:`KernelBasis` eliminates the unlabelled rows first, so that the factorisation yields the
+labelled block of the deformed kernel as a by-product.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 from scipy.sparse import csgraph
-from sklearn.utils import gen_batches
 
 from onefit._interrupts import aside
 from onefit._lapack import (
@@ -53,9 +52,11 @@ from onefit.factors import Factor, KernelFactor
 __all__ = [
     "Basis",
     "Deformed",
+    "FeatureBasis",
     "KernelBasis",
     "PlaneBasis",
     "plane_basis",
+    "symmetric_gram",
 ]
 
 
@@ -152,13 +153,14 @@ def _is_almost_constant(K: FloatArray, part: IntArray, size: IntArray) -> bool:
     return bool(np.any((lowest > _ALMOST_CONSTANT * K[first, first]) & (size > 1)))
 
 
-def _labelled_gram(G: FloatArray, K: FloatArray | None, columns: IntArray | slice) -> FloatArray:
+def symmetric_gram(G: FloatArray, K: FloatArray | None, columns: IntArray | slice) -> FloatArray:
     """G symmetric, and with the entries of K[:, columns] where there is but rounding."""
     G = 0.5 * (G + G.T)
     if K is None:
         return G
     size = np.sqrt(np.maximum(np.diagonal(G), 0.0))
-    for rows in gen_batches(len(G), _BLOCK):
+    for start in range(0, len(G), _BLOCK):
+        rows = slice(start, start + _BLOCK)
         scale = size[rows, None] * size
         G[rows] = settled(G[rows], K[rows, columns], scale, _NO_DIGIT)
     return G
@@ -279,7 +281,7 @@ class _DeformedKernel:
         columns = sl.lapack.dlaswp(columns, self.pivots, overwrite_a=1)
         columns = solve_unit_triangular(self.lu, columns)
         G = solve_triangular(self.lu[first:, first:], columns[first:])
-        return _labelled_gram(G, self.basis.labelled_kernel, self.basis.labelled)
+        return symmetric_gram(G, self.basis.labelled_kernel, self.basis.labelled)
 
     def solve(self, coef: FloatArray) -> FloatArray:
         # Rows of I + r L K are in the same order: it is the transpose of what is factored.
@@ -316,29 +318,18 @@ def _on_labelled(basis: KernelBasis, beta: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class PlaneBasis:
-    r"""One reduction :math:`B'LB = Q T Q'` to tridiagonal T serves every ratio.
-
-    In the rotated features :math:`Z = B Q` the norm is :math:`w'w` and the manifold penalty
-    :math:`w'Tw`, so that a ratio costs only a tridiagonal factorisation. The rotation is kept as
-    Householder reflectors and is applied to what is needed: the labelled rows, and solutions.
+class FeatureBasis:
+    r"""Functions f = B a: coefficients are those of features, of norm :math:`a'a`.
 
     Parameters
     ----------
     factor : Factor
         B.
-    reflectors : array of shape (d, d) and (d - 1,)
-        Q as LAPACK's ``sytrd`` leaves it.
-    diagonal, off_diagonal : arrays of shape (d,) and (d - 1,)
-        T.
     laplacian, labelled
         As in :class:`KernelBasis`.
     """
 
     factor: Factor
-    reflectors: tuple[FloatArray, FloatArray]
-    diagonal: FloatArray
-    off_diagonal: FloatArray
     laplacian: Operator
     labelled: IntArray
 
@@ -352,24 +343,10 @@ class PlaneBasis:
         return self.factor.rows(self.labelled)
 
     @cached_property
-    def rotated_labelled(self) -> FloatArray:
-        """Q'B_L' of shape (d, l), in Fortran order."""
-        return self.rotate(self.labelled_features.T, back=False)
-
-    @cached_property
     def labelled_kernel(self) -> FloatArray | None:
         """Kernel between the labelled rows, if the factor knows it."""
         between = self.factor.between if isinstance(self.factor, KernelFactor) else None
         return None if between is None else between(self.labelled)
-
-    def rotate(self, coef: FloatArray, *, back: bool) -> FloatArray:
-        """Q coef (``back``) or Q' coef."""
-        result = copied(coef)
-        reflectors, scales = self.reflectors
-        if scales.size:
-            trans = "N" if back else "T"
-            result[1:] = apply_reflectors(trans, reflectors, scales, result[1:])
-        return result
 
     def values(self, coef: FloatArray) -> FloatArray:
         return self.factor.values(coef)
@@ -396,17 +373,54 @@ class PlaneBasis:
     def dense_operator(self, S: Sparse) -> FloatArray:
         return self.factor.quadratic_form(S)
 
-    def deform(self, ratio: float) -> Deformed:
-        diagonal, off_diagonal = 1.0 + ratio * self.diagonal, ratio * self.off_diagonal
-        if off_diagonal.size:
-            diagonal, off_diagonal, _ = sl.lapack.dpttrf(diagonal, off_diagonal)
-        return _DeformedPlane(self, diagonal, off_diagonal)
-
     def dual_coefficients(self, coef: FloatArray) -> tuple[IntArray, FloatArray]:
         weights = sl.solve_triangular(
             self.factor.triangle, coef, lower=True, trans=1, check_finite=False
         )
         return self.factor.landmarks, weights
+
+
+@dataclass(frozen=True)
+class PlaneBasis(FeatureBasis):
+    r"""One reduction :math:`B'LB = Q T Q'` to tridiagonal T serves every ratio.
+
+    In the rotated features :math:`Z = B Q` the norm is :math:`w'w` and the manifold penalty
+    :math:`w'Tw`, so that a ratio costs only a tridiagonal factorisation. The rotation is kept as
+    Householder reflectors and is applied to what is needed: the labelled rows, and solutions.
+
+    Parameters
+    ----------
+    factor, laplacian, labelled
+        As in :class:`FeatureBasis`.
+    reflectors : array of shape (d, d) and (d - 1,)
+        Q as LAPACK's ``sytrd`` leaves it.
+    diagonal, off_diagonal : arrays of shape (d,) and (d - 1,)
+        T.
+    """
+
+    reflectors: tuple[FloatArray, FloatArray]
+    diagonal: FloatArray
+    off_diagonal: FloatArray
+
+    @cached_property
+    def rotated_labelled(self) -> FloatArray:
+        """Q'B_L' of shape (d, l), in Fortran order."""
+        return self.rotate(self.labelled_features.T, back=False)
+
+    def rotate(self, coef: FloatArray, *, back: bool) -> FloatArray:
+        """Q coef (``back``) or Q' coef."""
+        result = copied(coef)
+        reflectors, scales = self.reflectors
+        if scales.size:
+            trans = "N" if back else "T"
+            result[1:] = apply_reflectors(trans, reflectors, scales, result[1:])
+        return result
+
+    def deform(self, ratio: float) -> Deformed:
+        diagonal, off_diagonal = 1.0 + ratio * self.diagonal, ratio * self.off_diagonal
+        if off_diagonal.size:
+            diagonal, off_diagonal, _ = sl.lapack.dpttrf(diagonal, off_diagonal)
+        return _DeformedPlane(self, diagonal, off_diagonal)
 
 
 @dataclass(frozen=True)
@@ -427,7 +441,7 @@ class _DeformedPlane:
     def labelled_gram(self) -> FloatArray:
         columns = self.basis.rotated_labelled
         G = product(columns.T, self._solve_rotated(columns))
-        return _labelled_gram(G, self.basis.labelled_kernel, slice(None))
+        return symmetric_gram(G, self.basis.labelled_kernel, slice(None))
 
     def solve(self, coef: FloatArray) -> FloatArray:
         rotated = self.basis.rotate(coef, back=False)
@@ -449,7 +463,7 @@ def plane_basis(
     d = M.shape[0]
     if d < 2:
         empty = np.empty((0, 0)), np.empty(0)
-        return PlaneBasis(factor, empty, np.diagonal(M), np.empty(0), laplacian, labelled)
+        return PlaneBasis(factor, laplacian, labelled, empty, np.diagonal(M), np.empty(0))
     reduced, diagonal, off_diagonal, scales = tridiagonal(M.T)
     reflectors = copied(reduced[1:, :-1])
-    return PlaneBasis(factor, (reflectors, scales), diagonal, off_diagonal, laplacian, labelled)
+    return PlaneBasis(factor, laplacian, labelled, (reflectors, scales), diagonal, off_diagonal)

@@ -11,7 +11,7 @@ Points held out: the fold systems of :mod:`onefit.solvers.points`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -31,10 +31,10 @@ from onefit.folds import Fold
 from onefit.problem import Fit, Problem
 from onefit.solvers.convergence import warn_not_converged
 from onefit.solvers.dense import solve_dense
-from onefit.solvers.labels import solve_labels
+from onefit.solvers.labels import LabelFit, solve_labels
 from onefit.solvers.points import minimize_folds
 
-__all__ = ["exact"]
+__all__ = ["exact", "refit_labels"]
 
 
 def exact(
@@ -66,11 +66,14 @@ def exact(
     if fit.problem.loss.is_quadratic and not bounds:
         return _square_labels(fit.problem, folds)
     return [
-        part for columns in label_columns(fit, folds) for part in _refit_labels(columns, bounds)
+        part
+        for columns in label_columns(fit, folds)
+        for part in columns.decisions(refit_labels(columns), bounds)
     ]
 
 
-def _refit_labels(columns: LabelColumns, bounds: bool) -> Iterator[FoldDecisions]:
+def refit_labels(columns: LabelColumns) -> LabelFit:
+    """The optimum of every column, by Newton's method from the full solution."""
     problem = columns.problem
     refit = solve_labels(
         problem.gram,
@@ -85,7 +88,7 @@ def _refit_labels(columns: LabelColumns, bounds: bool) -> Iterator[FoldDecisions
     if not refit.converged:
         worst = float(refit.gradient_norms(problem.gram)[~refit.has_converged].max())
         warn_not_converged("some folds", problem.max_iter, worst)
-    return columns.decisions(refit, bounds)
+    return refit
 
 
 def _square_labels(problem: Problem, folds: Sequence[Fold]) -> list[FoldDecisions]:

@@ -1,14 +1,15 @@
-r"""Whole penalty planes with points held out: one reduction for every fold.
+r"""Whole penalty planes with points held out: one basis for every fold.
 
 Without the points :math:`S_i` of a fold the Laplacian is that of the rest of the graph,
 :math:`L_i`, and N is :math:`N'`. The function space of the kept rows lies in that of all rows, so
 the factor K = B B' is kept and only
 
-.. math:: B'L_iB = Q_i T_i Q_i'
+.. math:: M_i = B'L_iB
 
-is reduced anew. The form itself is that of all rows less that of the edges that are gone, which
-meet few rows if the folds are many. Then the fold is one with labels held out under the deformed
-kernel of :math:`L_i`: small problems in the labels for all penalties.
+is new: it is reduced to tridiagonal form, or factored for the ratios that need it. The form itself
+is that of all rows less that of the edges that are gone, which meet few rows if the folds are many.
+Then the fold is one with labels held out under the deformed kernel of :math:`L_i`: small problems
+in the labels for all penalties.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ import scipy.sparse as sp
 from onefit._threads import blas_threads
 from onefit._typing import FloatArray
 from onefit.anchors import AnyGraph
-from onefit.basis import PlaneBasis, plane_basis
+from onefit.basis import PlaneBasis
 from onefit.factors import Factor, nonempty_rows
 from onefit.folds import Fold
+from onefit.form_basis import basis_for_ratios
 from onefit.problem import Problem
 from onefit.search.candidates import Candidate
 from onefit.search.task import HeldOut, Task, at_ambient, by_deformation, closed_form
@@ -52,10 +54,17 @@ def point_problems(
     """
     part = graph.only(fold.kept_rows)
     form = None if full_form is None else _updated_form(factor, graph, part, full_form)
-    basis = plane_basis(factor, part.operator, np.flatnonzero(task.targets.labelled), form)
-    for members in by_deformation(candidates):
+    groups = by_deformation(candidates)
+    ratios = [_ratio(members[0]) / fold.n_kept**2 for members in groups]
+    labelled = np.flatnonzero(task.targets.labelled)
+    basis = basis_for_ratios(factor, part.operator, labelled, ratios, form)
+    for members in groups:
         problem = members[0].model._pose_problem(basis, part, task.targets, task.sample)
         yield members, _without_points(problem, fold)
+
+
+def _ratio(candidate: Candidate) -> float:
+    return float(candidate.model.manifold_penalty) / float(candidate.model.ambient_penalty)
 
 
 def _updated_form(

@@ -73,14 +73,22 @@ class FoldLaplacians:
     weights: FloatArray
 
     def pulls(self, columns: FloatArray, values: FloatArray) -> FloatArray:
-        r""":math:`\frac{2}{n_i^2}` columns' :math:`L_{S_i}` values for every fold, (t, l, m)."""
+        r""":math:`\frac{2}{n_i^2}` columns' :math:`L_{S_i}` values for every fold, (t, l, m).
+
+        Several folds side by side make one product, which reads the columns once.
+        """
         pulled = self.matrix @ values
-        result = np.empty((len(self.rows), columns.shape[1], values.shape[1]))
-        end = 0
-        for i, rows in enumerate(self.rows):
-            start, end = end, end + rows.size
-            some = columns if rows.size == len(columns) else columns[rows]
-            result[i] = some.T @ pulled[start:end]
+        n, m = len(columns), values.shape[1]
+        ends = np.cumsum([0, *(rows.size for rows in self.rows)])
+        result = np.empty((len(self.rows), columns.shape[1], m))
+        n_together = max(1, columns.shape[1] // m)
+        for first in range(0, len(self.rows), n_together):
+            folds = range(len(self.rows))[first : first + n_together]
+            spread = np.zeros((n, len(folds), m))
+            for j, i in enumerate(folds):
+                spread[self.rows[i], j] = pulled[ends[i] : ends[i + 1]]
+            together = columns.T @ spread.reshape(n, -1)
+            result[folds.start : folds.stop] = together.reshape(-1, len(folds), m).swapaxes(0, 1)
         return result * self.weights[:, None, None]
 
 
