@@ -371,10 +371,10 @@ class TestKinds:
         scoring = {"r2": "r2", "mae": make_scorer(mean_absolute_error, greater_is_better=False)}
         search = ManifoldSearchCV(LapRLSRegressor(), PENALTIES, cv=4, scoring=scoring, refit="mae")
         assert "cross-validated mae" in Page(report_of(search.fit(X, y), X, y)).text
-        search = ManifoldSearchCV(
-            LapRLSRegressor(), PENALTIES, cv=4, selection="one_standard_error"
-        )
-        assert "most regularised" in Page(report_of(search.fit(X, y), X, y)).text
+        rules = {"one_standard_error": "most regularised", "consensus": "nearest to the median"}
+        for rule, words in rules.items():
+            search = ManifoldSearchCV(LapRLSRegressor(), PENALTIES, cv=4, selection=rule)
+            assert words in Page(report_of(search.fit(X, y), X, y)).text
         search = ManifoldSearchCV(LapRLSRegressor(), PENALTIES, cv=4, refit=lambda columns: 1)
         assert "a rule of yours" in Page(report_of(search.fit(X, y), X, y)).text
 

@@ -14,10 +14,11 @@ from threading import Lock
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from scipy.spatial.distance import pdist
 from scipy.stats import loguniform
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_wine, make_moons
 from sklearn.decomposition import PCA
 from sklearn.exceptions import UndefinedMetricWarning
@@ -48,6 +49,7 @@ from onefit import (
 )
 from onefit.criteria import CRITERIA
 from onefit.search.checkpoint import fingerprint
+from onefit.search.consensus import central, compared_rows
 from onefit.search.geometry import geometry_of
 from onefit.search.progress import progress_bar
 
@@ -248,21 +250,93 @@ class TestChoice:
         ).fit(X, y)
         assert cautious.best_params_["ambient_penalty"] >= best.best_params_["ambient_penalty"]
 
+    @pytest.mark.parametrize("options", [{}, {"n_jobs": 2}, {"refine": 1}], ids=str)
+    @pytest.mark.parametrize(
+        "model",
+        [
+            LapRLSRegressor(),
+            make_pipeline(StandardScaler(), LapRLSRegressor()),
+            LapRLSRegressor(n_components=20, random_state=0),
+            LapRLSClassifier(),
+            LapSVC(fit_intercept=True),
+        ],
+        ids=["exact", "pipeline", "nystrom", "classes", "intercept"],
+    )
+    def test_consensus(self, moons, waves, model, options):
+        """The candidate in the middle of the best ones, each fitted by itself."""
+        X, y, *_ = moons if is_classifier(model) else waves
+        prefix = "laprlsregressor__" if isinstance(model, Pipeline) else ""
+        grid = {
+            f"{prefix}ambient_penalty": np.logspace(-6, 0, 13),
+            f"{prefix}kernel_width": [0.3, 1.0, 3.0],
+        }
+        search = ManifoldSearchCV(model, grid, cv=CV, selection="consensus", **options).fit(X, y)
+        mean, loss = (search.cv_results_[f"mean_test_{k}"] for k in ("score", "loss"))
+        best = np.lexsort((loss.round(9), -mean.round(9)))
+        of_best = [search.cv_results_[f"split{i}_test_score"][best[0]] for i in range(4)]
+        near = [i for i in best if mean[i] >= mean.max() - np.std(of_best, ddof=1) / 2][:30]
+        assert len(near) > 2
+        unlabelled = y == -1 if is_classifier(model) else np.isnan(y)
+        decisions = []
+        for i in near:
+            fitted = clone(model).set_params(**search.cv_results_["params"][i]).fit(X, y)
+            if is_classifier(model):
+                decisions.append(np.clip(fitted.decision_function(X[unlabelled]), -1.0, 1.0))
+            else:
+                decisions.append(fitted.predict(X[unlabelled]))
+        distances = np.square(decisions - np.median(decisions, axis=0)).sum(axis=1)
+        assert search.best_index_ == near[np.argmin(distances)]
+        assert search.best_score_ == mean[search.best_index_]
+
+    def test_the_one_in_the_middle(self):
+        rng = np.random.default_rng(0)
+        middle = rng.normal(size=(1, 20, 2))
+        around = middle + 0.1 * rng.choice([-1.0, 1.0], size=(7, 20, 2))
+        outlying = middle + 5.0
+        assert central(np.concatenate([outlying, around, middle])) == 8
+        # Of two, both are equally far from the median: the first has the better score.
+        for pair in ([around[0], outlying[0]], [outlying[0], around[0]]):
+            assert central(np.array(pair) + 1e-12 * rng.normal(size=(2, 20, 2))) == 0
+
+    def test_rows_that_are_compared(self):
+        labelled = np.zeros(10_000, dtype=bool)
+        labelled[:9000] = True
+        assert_array_equal(compared_rows(labelled), np.arange(9000, 10_000))
+        labelled[:] = np.arange(10_000) % 10 == 0
+        rows = compared_rows(labelled)
+        assert 500 < rows.size <= 1000
+        assert not labelled[rows].any()
+        assert np.ptp(rows) > 9900
+        assert_array_equal(compared_rows(np.ones(3, dtype=bool)), [0, 1, 2])
+
+    def test_consensus_of_one(self, waves):
+        X, y, *_ = waves
+        search = ManifoldSearchCV(LapRLSRegressor(), {"ambient_penalty": [0.1]}, cv=CV).fit(X, y)
+        assert search.best_index_ == 0
+
+    def test_consensus_when_all_rows_have_labels(self, waves):
+        X, _ = waves
+        truth = np.sin(2 * X[:, 0])
+        grid = {"ambient_penalty": np.logspace(-6, 0, 13)}
+        search = ManifoldSearchCV(LapRLSRegressor(), grid, cv=CV).fit(X, truth)
+        assert np.mean(np.square(search.predict(X) - truth)) < 0.1 * truth.var()
+
     def test_rule_that_nobody_asked_for(self, moons, waves):
-        """One standard error for real targets, in a pipeline too; the best mean for classes."""
+        """Consensus for real targets, in a pipeline too; the best mean for classes."""
         options = {"cv": CV, "refit": False}
         for model, (X, y, *_), rule in (
             (LapRLSClassifier(), moons, "best"),
-            (make_pipeline(StandardScaler(), LapRLSRegressor()), waves, "one_standard_error"),
+            (make_pipeline(StandardScaler(), LapRLSRegressor()), waves, "consensus"),
         ):
             prefix = "" if rule == "best" else "laprlsregressor__"
             grid = {f"{prefix}ambient_penalty": np.logspace(-6, 0, 13)}
             search = ManifoldSearchCV(model, grid, **options).fit(X, y)
             by_rule = {
                 one: ManifoldSearchCV(model, grid, selection=one, **options).fit(X, y).best_index_
-                for one in ("best", "one_standard_error")
+                for one in ("best", "one_standard_error", "consensus")
             }
-            assert by_rule["best"] != by_rule["one_standard_error"]
+            assert by_rule["best"] != by_rule[rule] or rule == "best"
+            assert by_rule["one_standard_error"] != by_rule[rule]
             assert search.best_index_ == by_rule[rule]
 
     @pytest.mark.parametrize("model", [LapSVC(), LapLogisticRegression(), LapRLSClassifier()])
@@ -949,7 +1023,7 @@ class TestReview:
             time.sleep(0.3)
             return geometry_of(*arguments)
 
-        monkeypatch.setattr("onefit.search.search.geometry_of", slow)
+        monkeypatch.setattr("onefit.search.jobs.geometry_of", slow)
         search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, refit=False).fit(X, y)
         columns = search.cv_results_
         shares = (columns["mean_fit_time"] + columns["mean_score_time"]).sum() * search.n_splits_

@@ -171,7 +171,11 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     add("--model", choices=models, default="laprls", help="estimator (default: laprls)")
     add("--grid", default="default", help="default, paper, or a JSON file (default: default)")
     add("--folds", type=_FOLDS, help="folds (default: 10, or the number of labels if fewer)")
-    add("--repeats", type=_REPEATS, help="repeats of the folds (default: 5 for laprls, else 1)")
+    add(
+        "--repeats",
+        type=_REPEATS,
+        help="repeats of the folds (default: 5 for laprls, else 3; 1 with points)",
+    )
     criteria = ("exact", "bif", "newton", "certified")
     add("--criterion", choices=criteria, default="exact", help="default: exact")
     add("--holdout", choices=("labels", "points"), default="labels", help="default: labels")

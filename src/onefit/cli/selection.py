@@ -29,9 +29,11 @@ from onefit.cli.trust import (
     dummy_baseline,
     supervised_baseline,
 )
+from onefit.criteria.common import Holdout
 from onefit.memory import exact_bytes
 from onefit.preparation import Prepared, feature_pipeline
 from onefit.search.candidates import paper_grid
+from onefit.search.task import default_repeats
 
 __all__ = ["Selection", "Settings", "select"]
 
@@ -58,7 +60,7 @@ class Settings:
     folds: int | None = None
     repeats: int | None = None
     criterion: str = "exact"
-    holdout: str = "labels"
+    holdout: Holdout = "labels"
     scoring: str | None = None
     seed: int = 0
     jobs: int | None = None
@@ -116,13 +118,16 @@ def select(prepared: Prepared, settings: Settings) -> Selection:
     """Search, and compare with the baselines on the same folds."""
     scoring = _scoring(prepared, settings)
     n_labels = int(prepared.labelled.sum())
-    n_folds, n_repeats = _fold_counts(n_labels, settings)
+    n_folds = _fold_count(n_labels, settings)
+    components, note = _components(len(prepared.y), settings)
+    estimator = _estimator(prepared, settings, components)
+    n_repeats = settings.repeats
+    if n_repeats is None:
+        n_repeats = default_repeats(estimator[-1]._make_loss(), settings.holdout)
     cv = RepeatedSemiSupervisedKFold(
         n_folds, n_repeats=n_repeats, random_state=settings.seed, task=_task(prepared)
     )
     splits = list(cv.split(prepared.X, prepared.y))
-    components, note = _components(len(prepared.y), settings)
-    estimator = _estimator(prepared, settings, components)
     grid = _grid(settings.grid, estimator)
     if isinstance(grid, list) and any(f"{_PREFIX}n_components" in one for one in grid):
         note = "basis: n_components of the grid"
@@ -161,14 +166,13 @@ def _scoring(prepared: Prepared, settings: Settings) -> str:
     return wanted
 
 
-def _fold_counts(n_labels: int, settings: Settings) -> tuple[int, int]:
+def _fold_count(n_labels: int, settings: Settings) -> int:
     if n_labels < 3:
         raise ValueError(f"there are {n_labels} labels; cross-validation needs at least 3.")
     n_folds = settings.folds or min(10, n_labels)
     if n_folds > n_labels:
         raise ValueError(f"--folds {n_folds} is more than the {n_labels} labels; use fewer.")
-    cheap = settings.model == "laprls" and settings.holdout == "labels"
-    return n_folds, settings.repeats or (5 if cheap else 1)
+    return n_folds
 
 
 def _components(n_rows: int, settings: Settings) -> tuple[int | None, str]:
@@ -209,7 +213,7 @@ def _search(
         grid,
         cv=splits,
         criterion=settings.criterion,
-        holdout=settings.holdout,  # type: ignore[arg-type]
+        holdout=settings.holdout,
         scoring=scoring,
         n_jobs=settings.jobs,
         verbose=settings.verbose,

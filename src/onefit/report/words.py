@@ -36,6 +36,15 @@ _CRITERION_WORDS: Mapping[str, str] = {
     "bif": "Scores are approximate: the first-order influence function of the paper",
 }
 
+#: Which of the near-best candidates a rule of choice has taken.
+_TAKEN: Mapping[str, str] = {
+    "one_standard_error": "the most regularised one was taken",
+    "consensus": (
+        "at most 30, the one was taken whose predictions for the unlabelled rows are nearest to "
+        "the median of theirs"
+    ),
+}
+
 
 def score_text(mean: float, std: float | None = None) -> str:
     """A score with three decimals, or three digits where it is large; with its spread."""
@@ -75,10 +84,10 @@ def _rule(search: Any, surface: Surface) -> list[str]:
     mean, best = surface.mean, surface.best
     if len(mean) == 1 or np.isnan(mean[best]):
         return []
-    if rule_of(search) == "one_standard_error":
+    if rule_of(search) in _TAKEN:
         return [
             "Of the candidates within one standard error of the best mean score "
-            f"({score_text(float(np.nanmax(mean)))}), the most regularised one was taken.",
+            f"({score_text(float(np.nanmax(mean)))}), {_TAKEN[rule_of(search)]}.",
         ]
     tied = is_tied(mean, mean[best])
     return [*_ties(search, tied), *_runner_up(surface, tied)]

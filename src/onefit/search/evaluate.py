@@ -9,10 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from onefit._lapack import copied
 from onefit._typing import FloatArray
 from onefit.anchors import AnyGraph
-from onefit.assembly import build_factor
 from onefit.basis import PlaneBasis, plane_basis
 from onefit.components import Growth, grow_components
 from onefit.factors import Factor
@@ -48,11 +46,9 @@ def _evaluate_kernel(
 ) -> tuple[list[list[CandidateResult]], list[str]]:
     start = time.perf_counter()
     kernel = group.settings.resolve(geometry.X)
-    squared = None if geometry.squared is None else copied(geometry.squared, "C")
 
     def factor_of(c: int | None) -> Factor:
-        settings = replace(group.settings, n_components=c)
-        return build_factor(kernel, settings, geometry.X, squared, group.seed)
+        return geometry.factor(kernel, replace(group.settings, n_components=c), group.seed)
 
     components = group.settings.n_components
     said = []

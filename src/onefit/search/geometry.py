@@ -9,11 +9,14 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
+from onefit._lapack import copied
 from onefit._typing import FloatArray, Rows
 from onefit.anchors import AnyNeighbors
-from onefit.assembly import GraphSettings, shared_distances
+from onefit.assembly import GraphSettings, KernelSettings, build_factor, shared_distances
 from onefit.blocks import RowBlocks
 from onefit.estimators import ManifoldEstimator
+from onefit.factors import Factor
+from onefit.kernels import Kernel
 from onefit.search.candidates import KernelGroup
 
 __all__ = ["Geometry", "geometry_of", "preprocess"]
@@ -40,6 +43,13 @@ class Geometry:
     def neighbors_for(self, settings: GraphSettings) -> AnyNeighbors | None:
         """The neighbours that a graph is made of; None for precomputed graphs."""
         return self.neighbors.get(settings.search)
+
+    def factor(self, kernel: Kernel, settings: KernelSettings, seed: Any) -> Factor:
+        """Exact or Nystrom factor of a kernel on these rows."""
+        squared = None if settings.n_components is not None else self.squared
+        if squared is not None:  # whose place the factor takes
+            squared = copied(squared, "C")
+        return build_factor(kernel, settings, self.X, squared, seed)
 
 
 def preprocess(

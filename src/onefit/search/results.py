@@ -12,7 +12,19 @@ from sklearn.base import is_classifier
 from onefit._typing import BoolArray, FloatArray
 from onefit.search.task import CandidateResult
 
-__all__ = ["choose", "cv_results", "is_tied", "rule_of"]
+__all__ = [
+    "RULES",
+    "choose",
+    "cv_results",
+    "evaluated_params",
+    "is_tied",
+    "near_best",
+    "rule_of",
+    "within_one_standard_error",
+]
+
+#: Rules of choice that can be asked for.
+RULES = ("auto", "best", "one_standard_error", "consensus")
 
 #: Scores and losses closer than this are equal: their last digits depend on how BLAS works.
 _TIE = 1e-9
@@ -76,36 +88,66 @@ def choose(columns: Mapping[str, Any], name: str, rule: str) -> int:
         The best mean score, ties going to the smaller held-out loss; or, of the candidates within
         one standard error of it, the one with the largest ambient penalty, then the smaller loss.
     """
-    mean, loss = columns[f"mean_test_{name}"], columns["mean_test_loss"]
+    loss = columns["mean_test_loss"]
+    if rule == "best":
+        mean = _mean_scores(columns, name)
+        return _least(loss, is_tied(mean, np.nanmax(mean)))
+    near = within_one_standard_error(columns, name)
+    penalties = _ambient_penalties(columns["params"])
+    return _least(loss, near & (penalties == penalties[near].max()))
+
+
+def within_one_standard_error(columns: Mapping[str, Any], name: str) -> BoolArray:
+    """Which candidates have a mean score within one standard error of the best."""
+    mean, best = _mean_scores(columns, name), choose(columns, name, "best")
+    splits = [
+        columns[key][best]
+        for key in columns
+        if key.startswith("split") and key.endswith(f"_test_{name}")
+    ]
+    error = np.std(splits, ddof=1) / np.sqrt(len(splits)) if len(splits) > 1 else 0.0
+    return is_tied(mean, np.nanmax(mean)) | (mean >= np.nanmax(mean) - error)
+
+
+def near_best(columns: Mapping[str, Any], name: str, most: int) -> list[int]:
+    """Up to ``most`` candidates within one standard error of the best, by score and then loss."""
+    near = np.flatnonzero(within_one_standard_error(columns, name))
+    mean, loss = columns[f"mean_test_{name}"][near], columns["mean_test_loss"][near]
+    # Rounded, so that the last digits do not decide.
+    order = np.lexsort((np.round(loss, 9), -np.round(mean, 9)))
+    return [int(index) for index in near[order[:most]]]
+
+
+def _mean_scores(columns: Mapping[str, Any], name: str) -> FloatArray:
+    mean: FloatArray = columns[f"mean_test_{name}"]
     if np.isnan(mean).all():
         raise ValueError(
             f"no candidate has a finite mean_test_{name}, so that there is nothing to choose by: "
             "the score is not defined on at least one fold. Use another scoring, or fewer folds."
         )
-    best = np.nanmax(mean)
-    near = is_tied(mean, best)
-    if rule == "one_standard_error":
-        leader = _least(loss, near)
-        splits = [
-            columns[key][leader]
-            for key in columns
-            if key.startswith("split") and key.endswith(f"_test_{name}")
-        ]
-        near = mean >= best - np.std(splits, ddof=1) / np.sqrt(len(splits))
-        penalties = _ambient_penalties(columns["params"])
-        near &= penalties == penalties[near].max()
-    return _least(loss, near)
+    return mean
 
 
 def rule_of(search: Any) -> str:
     """The rule of choice of a search: the one asked for, or what "auto" stands for.
 
-    Of real targets, outlying rows that no label stands for can have most of the error, and
-    candidates that are more regularised are the safer ones there.
+    Of real targets, outlying rows that no label stands for can have most of the error, and what
+    most of the best candidates agree on is the safer prediction there.
     """
     if search.selection != "auto":
         return str(search.selection)
-    return "best" if is_classifier(search.estimator) else "one_standard_error"
+    return "best" if is_classifier(search.estimator) else "consensus"
+
+
+def evaluated_params(columns: Mapping[str, Any], index: int, prefix: str) -> dict[str, Any]:
+    """Parameters of a candidate with the number of landmarks that it was evaluated with.
+
+    "auto" has grown already, and what the memory did not allow has been replaced.
+    """
+    params, used = dict(columns["params"][index]), columns["n_components"][index]
+    if not np.ma.is_masked(used):
+        params[prefix + "n_components"] = int(used)
+    return params
 
 
 def is_tied(mean: FloatArray, best: float) -> BoolArray:

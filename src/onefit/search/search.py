@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import time
 from collections import ChainMap
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
-from joblib import cpu_count, effective_n_jobs
-from sklearn.base import clone
+from joblib import effective_n_jobs
+from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 
-from onefit._threads import blas_threads
 from onefit._typing import FloatArray, Rows
 from onefit.assembly import check_distributed
 from onefit.blocks import RowBlocks, gathered, open_blocks
@@ -24,38 +24,46 @@ from onefit.criteria import CRITERIA
 from onefit.criteria.common import Holdout
 from onefit.crossval import check_criterion_params, split_rows
 from onefit.estimators import ManifoldEstimator
-from onefit.folds import RepeatedSemiSupervisedKFold, SemiSupervisedKFold, check_folds
+from onefit.folds import RepeatedSemiSupervisedKFold, check_folds
 from onefit.search.candidates import (
-    Job,
+    KernelGroup,
     default_grid,
     finer_candidates,
     group_candidates,
     keyed_graphs,
     list_candidates,
     paper_grid,
-    params_key,
     split_jobs,
     split_pipeline,
 )
 from onefit.search.checkpoint import Checkpoint, fingerprint
+from onefit.search.consensus import central, decisions_of_group
 from onefit.search.evaluate import evaluate_group
-from onefit.search.geometry import Geometry, geometry_of, preprocess
+from onefit.search.geometry import preprocess
+from onefit.search.jobs import work_through
 from onefit.search.memory import fit_to_memory, memory_plan
-from onefit.search.parallel import results_as_they_come, shared_with_workers
 from onefit.search.progress import progress_bar, say
-from onefit.search.results import choose, cv_results, rule_of
+from onefit.search.results import (
+    RULES,
+    choose,
+    cv_results,
+    evaluated_params,
+    near_best,
+    rule_of,
+)
 from onefit.search.routing import Routed, route
 from onefit.search.scoring import fold_scorer, named_scorers
-from onefit.search.task import CandidateResult, Task, restored
+from onefit.search.task import CandidateResult, Task, default_repeats, restored
 from onefit.targets import Targets
 from onefit.validation import check_choice, check_integer, check_number
 
 __all__ = ["ManifoldSearchCV"]
 
-#: Repeats of the default folds where they are nearly free.
-_REPEATS = 5
-#: Keys of a job, results by key, and what there is to tell.
-Evaluated: TypeAlias = tuple[tuple[str, ...], list[list[CandidateResult]], list[str]]
+#: From a table of results and candidates in it to their decisions on unlabelled rows.
+Decide: TypeAlias = Callable[[Mapping[str, Any], Sequence[int]], FloatArray]
+
+#: Candidates of which the one in the middle is chosen.
+_MOST_COMPARED = 30
 
 
 class ManifoldSearchCV(GridSearchCV):
@@ -79,7 +87,8 @@ class ManifoldSearchCV(GridSearchCV):
         Liu et al. with 13,365 candidates. With ``n_iter`` values may be distributions.
     cv : int, splitter, iterable of (train, test) or None, default=None
         Folds, as in :func:`cross_val_decisions`. None: ten folds (or as many as there are labels),
-        repeated five times where the closed form makes repeats nearly free.
+        with labels held out repeated three times, five times where the closed form makes repeats
+        nearly free.
     criterion : {"exact", "bif", "newton", "certified"}, default="exact"
         How held-out decisions are computed; see :func:`cross_val_decisions`. "certified" takes one
         Newton step with the bound (8), and solves exactly only for candidates that may still be
@@ -93,10 +102,12 @@ class ManifoldSearchCV(GridSearchCV):
         As in GridSearchCV: refit the chosen candidate on all data.
     n_iter : int, optional
         Draw that many candidates at random instead of trying all.
-    selection : {"auto", "best", "one_standard_error"}, default="auto"
+    selection : {"auto", "best", "one_standard_error", "consensus"}, default="auto"
         "best" takes the best mean score; ties go to the smaller held-out loss.
         "one_standard_error" takes the most regularised candidate within one standard error of it.
-        "auto" is the latter for real targets and "best" for classes.
+        "consensus" takes, of the 30 best within one standard error, the one whose predictions on
+        the unlabelled rows are nearest to the median of theirs. "auto" is the last one for real
+        targets and "best" for classes.
     refine : int, default=0
         Rounds of refinement after the grid: each tries the two penalties of the best candidate in
         steps four times finer, within its basis.
@@ -233,8 +244,9 @@ class ManifoldSearchCV(GridSearchCV):
         self.n_groups_ = 0
         overhead = (time.perf_counter() - start) / len(candidates)
         results = self._run(task, candidates, 0, upstream, X, store, overhead)
+        decide = partial(self._decisions, task, upstream, X)
         for level in range(1, self.refine + 1):
-            best = candidates[self._choose(cv_results(candidates, results))]
+            best = candidates[self._choose(cv_results(candidates, results), decide)]
             fresh = finer_candidates(best, prefix, 0.25**level)
             results += self._run(task, fresh, len(candidates), upstream, X, store)
             candidates += fresh
@@ -242,7 +254,7 @@ class ManifoldSearchCV(GridSearchCV):
         if self.verbose and any(result.n_components for result in results):
             used = sorted({result.n_components for result in results if result.n_components})
             say([f"n_components used: {', '.join(map(str, used))}"])
-        self._conclude(candidates, results)
+        self._conclude(candidates, results, decide)
         self.search_time_ = time.perf_counter() - start
         if self.refit is not False:
             self._refit(X, y, routed.fit)
@@ -258,7 +270,7 @@ class ManifoldSearchCV(GridSearchCV):
                 "by; use criterion='exact' or holdout='labels'."
             )
         check_choice("holdout", self.holdout, ("labels", "points"))
-        check_choice("selection", self.selection, ("auto", "best", "one_standard_error"))
+        check_choice("selection", self.selection, RULES)
         check_integer("refine", self.refine, minimum=0)
         if self.n_iter is not None:
             check_integer("n_iter", self.n_iter, minimum=1)
@@ -303,11 +315,8 @@ class ManifoldSearchCV(GridSearchCV):
         if self.cv is not None:
             return self.cv
         t = min(10, int(targets.labelled.sum()))
-        if self.holdout == "labels" and final._make_loss().is_quadratic:
-            return RepeatedSemiSupervisedKFold(
-                t, n_repeats=_REPEATS, random_state=self.random_state
-            )
-        return SemiSupervisedKFold(t, shuffle=True, random_state=self.random_state)
+        n_repeats = default_repeats(final._make_loss(), self.holdout)
+        return RepeatedSemiSupervisedKFold(t, n_repeats=n_repeats, random_state=self.random_state)
 
     def _identity(self, rows: Rows, task: Task, candidates: Sequence[Mapping[str, Any]]) -> str:
         """What a checkpoint must agree on: data, folds, candidates, and how they are scored."""
@@ -359,20 +368,10 @@ class ManifoldSearchCV(GridSearchCV):
         overhead: float = 0.0,
     ) -> list[CandidateResult]:
         """Evaluate what is not on disk yet; results of these candidates in order."""
-        groups = group_candidates(self.estimator, candidates, first_index)
-        is_distributed = isinstance(X, RowBlocks)
-        if is_distributed:
-            for group in groups:
-                for graph in group.graphs:
-                    check_distributed(group.settings, graph.settings)
-        # The blocks of a dask collection are worked on in parallel already.
-        n_jobs = 1 if is_distributed else effective_n_jobs(self.n_jobs)
+        groups, n_jobs = self._groups(candidates, first_index, task, X)
         n_rows = task.targets.labelled.size
-        own = split_pipeline(self.estimator)[1].memory_limit
-        limit = own if self.memory_limit is None else self.memory_limit
-        groups = fit_to_memory(groups, n_rows, limit, n_jobs)
         if self.verbose and first_index == 0:
-            say(memory_plan(groups, n_rows, on_workers=is_distributed))
+            say(memory_plan(groups, n_rows, on_workers=isinstance(X, RowBlocks)))
         self.n_groups_ += sum(len(group.graphs) for group in groups)
         stored = {} if store is None else store.finished()
         # Refinement starts from the choice, which is no part of a checkpoint's identity.
@@ -382,23 +381,60 @@ class ManifoldSearchCV(GridSearchCV):
         jobs = split_jobs(groups, done, label, n_jobs)
         with (
             progress_bar("candidates", len(candidates), enabled=self.verbose > 0) as bar,
-            closing(_evaluated(task, jobs, upstream, X, n_jobs)) as evaluated,
+            closing(work_through(evaluate_group, task, jobs, upstream, X, n_jobs)) as done_now,
         ):
             bar.advance(len(results))
-            for keys, parts, said in evaluated:
+            for keys, (parts, said), share in done_now:
                 if self.verbose:
                     say(said)
                 for key, part in zip(keys, parts, strict=True):
                     for result in part:
-                        result.fit_seconds += overhead
+                        result.fit_seconds += overhead + share
                     if store is not None:
                         store.add(key, [vars(result) for result in part])
                     results += part
                     bar.advance(len(part))
         return sorted(results, key=lambda result: result.index)
 
+    def _groups(
+        self, candidates: Sequence[Mapping[str, Any]], first_index: int, task: Task, X: Any
+    ) -> tuple[list[KernelGroup], int]:
+        """Candidates by what they share, within the memory that there is, and how many jobs."""
+        groups = group_candidates(self.estimator, candidates, first_index)
+        is_distributed = isinstance(X, RowBlocks)
+        if is_distributed:
+            for group in groups:
+                for graph in group.graphs:
+                    check_distributed(group.settings, graph.settings)
+        # The blocks of a dask collection are worked on in parallel already.
+        n_jobs = 1 if is_distributed else effective_n_jobs(self.n_jobs)
+        own = split_pipeline(self.estimator)[1].memory_limit
+        limit = own if self.memory_limit is None else self.memory_limit
+        return fit_to_memory(groups, task.targets.labelled.size, limit, n_jobs), n_jobs
+
+    def _decisions(
+        self,
+        task: Task,
+        upstream: Pipeline | None,
+        X: Any,
+        columns: Mapping[str, Any],
+        indices: Sequence[int],
+    ) -> FloatArray:
+        """Decisions of some candidates on unlabelled rows, (n, m, q); of classes, up to 1."""
+        _, final, prefix = split_pipeline(self.estimator)
+        candidates = [evaluated_params(columns, index, prefix) for index in indices]
+        groups, n_jobs = self._groups(candidates, 0, task, X)
+        jobs = split_jobs(groups, (), "", n_jobs)
+        with closing(work_through(decisions_of_group, task, jobs, upstream, X, n_jobs)) as done:
+            known = ChainMap(*(part for _, part, _ in done))
+        decisions = np.stack([known[place] for place in range(len(indices))])
+        return np.clip(decisions, -1.0, 1.0) if is_classifier(final) else decisions
+
     def _conclude(
-        self, candidates: Sequence[Mapping[str, Any]], results: Sequence[CandidateResult]
+        self,
+        candidates: Sequence[Mapping[str, Any]],
+        results: Sequence[CandidateResult],
+        decide: Decide,
     ) -> None:
         """Tables, the choice, and whether it is certain."""
         self.multimetric_ = set(results[0].scores) != {"score"}
@@ -408,14 +444,14 @@ class ManifoldSearchCV(GridSearchCV):
         self.cv_results_ = cv_results(candidates, results)
         if self.multimetric_ and self.refit is False:
             return
-        self.best_index_ = self._choose(self.cv_results_)
+        self.best_index_ = self._choose(self.cv_results_, decide)
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.certified_ = self._is_certain()
         if not callable(self.refit):
             name = self.refit if self.multimetric_ else "score"
             self.best_score_ = self.cv_results_[f"mean_test_{name}"][self.best_index_]
 
-    def _choose(self, columns: Mapping[str, Any]) -> int:
+    def _choose(self, columns: Mapping[str, Any], decide: Decide) -> int:
         """Index of the best candidate in a table of results."""
         if callable(self.refit):
             index = self.refit(columns)
@@ -433,7 +469,11 @@ class ManifoldSearchCV(GridSearchCV):
                     "choose by, a callable, or False."
                 )
             name = self.refit
-        return choose(columns, name, rule_of(self))
+        rule = rule_of(self)
+        if rule != "consensus":
+            return choose(columns, name, rule)
+        near = near_best(columns, name, _MOST_COMPARED)
+        return near[0] if len(near) == 1 else near[central(decide(columns, near))]
 
     def _is_certain(self) -> bool:
         """Whether no error within the bounds could have led to another choice."""
@@ -448,54 +488,12 @@ class ManifoldSearchCV(GridSearchCV):
 
     def _refit(self, X: Any, y: Any, fit_params: Mapping[str, Any]) -> None:
         start = time.perf_counter()
-        self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_)
-        final = split_pipeline(self.best_estimator_)[1]
+        prefix = split_pipeline(self.estimator)[2]
+        evaluated = evaluated_params(self.cv_results_, self.best_index_, prefix)
+        self.best_estimator_ = clone(self.estimator).set_params(**evaluated)
         if self.memory_limit is not None:
-            final.set_params(memory_limit=self.memory_limit)
-        used = self.cv_results_["n_components"][self.best_index_]
-        if not np.ma.is_masked(used):
-            # "auto" has grown already, and what the memory did not allow has been replaced.
-            final.set_params(n_components=int(used))
+            split_pipeline(self.best_estimator_)[1].set_params(memory_limit=self.memory_limit)
         self.best_estimator_.fit(X, y, **fit_params)
         self.refit_time_ = time.perf_counter() - start
         if hasattr(self.best_estimator_, "feature_names_in_"):
             self.feature_names_in_ = self.best_estimator_.feature_names_in_
-
-
-def _evaluated(
-    task: Task, jobs: Sequence[Job], upstream: Pipeline | None, X: Any, n_jobs: int
-) -> Generator[Evaluated]:
-    """Results of the jobs as they come; jobs on the same rows share distances and neighbours.
-
-    Closed early, after an interrupt or a full disk, it ends the workers.
-    """
-    by_rows: dict[Any, list[Job]] = {}
-    for job in jobs:
-        by_rows.setdefault(params_key(job.group.upstream_params), []).append(job)
-    # Processes share the cores, whatever the environment says of BLAS threads.
-    threads = None if n_jobs == 1 else max(1, cpu_count() // n_jobs)
-    for same in by_rows.values():
-        start = time.perf_counter()
-        rows = preprocess(upstream, same[0].group.upstream_params, same[0].model, X)
-        geometry = geometry_of(rows, [job.group for job in same])
-        common = time.perf_counter() - start
-        share = common / sum(job.group.n_candidates for job in same)
-        if n_jobs == 1:
-            yield from (_evaluate_job((task, geometry), job, threads, share) for job in same)
-        else:
-            data = shared_with_workers((task, geometry))
-            calls = ((data, job, threads, share) for job in same)
-            yield from results_as_they_come(_evaluate_job, calls, n_jobs)
-
-
-def _evaluate_job(
-    data: tuple[Task, Geometry], job: Job, threads: int | None, share: float
-) -> Evaluated:
-    """Results of a job; ``share`` is each candidate's part in what all jobs have in common."""
-    task, geometry = data
-    with blas_threads(threads):
-        parts, said = evaluate_group(task, geometry, job.group)
-    for part in parts:
-        for result in part:
-            result.fit_seconds += share
-    return job.keys, parts, said
