@@ -68,8 +68,8 @@ for draw in range(6):
     )
 
 # %%
-# In most draws the search decides against the graph, or for a penalty that hardly matters. In one
-# it is misled: with 40 labels a candidate with the graph happened to score better, and on new
-# patients it is clearly worse. Model selection with few labels has this risk, and a larger grid
+# In most draws the search decides against the graph, or for a penalty that hardly matters. In
+# others it is misled: with 40 labels candidates with the graph happened to score better, and on new
+# patients they are clearly worse. Model selection with few labels has this risk, and a larger grid
 # makes it larger. ``selection="one_standard_error"`` prefers the more regularised candidate where
 # scores are close.

@@ -341,17 +341,18 @@ class TestFormBasis:
             assert_allclose(basis.deform(ratio).labelled_gram, expected, atol=1e-14)
 
     @pytest.mark.parametrize(
-        "ratios, kind",
+        "ratios, labelling, kind",
         [
-            ([0.0, 1e-14, 1.0, 1e3], FormBasis),
-            (10.0 ** np.arange(-16, 3), FormBasis),
-            (10.0 ** np.arange(-8, 9), PlaneBasis),
-            ([1e12], PlaneBasis),
+            ([0.0, 1e-14, 1.0, 1e3], "some", FormBasis),
+            (10.0 ** np.arange(-16, 3), "some", FormBasis),
+            (10.0 ** np.arange(-8, 9), "some", PlaneBasis),
+            ([1e12], "some", PlaneBasis),
+            ([0.0, 1e-14, 1.0, 1e3], "all", PlaneBasis),
         ],
-        ids=["few", "few that are large", "many", "badly conditioned"],
+        ids=["few", "few that are large", "many", "badly conditioned", "moments of many labels"],
     )
-    def test_choice(self, ratios, kind):
-        _, K, L, labelled = make("form")
+    def test_choice(self, ratios, labelling, kind):
+        _, K, L, labelled = make("form", labelling=labelling)
         factor, L = factor_kernel(K.copy()), sp.csr_array(L)
         basis = basis_for_ratios(factor, L, labelled, ratios)
         assert type(basis) is kind
@@ -360,6 +361,17 @@ class TestFormBasis:
             assert_allclose(
                 known.deform(ratio).labelled_gram, basis.deform(ratio).labelled_gram, atol=1e-13
             )
+
+    def test_form_that_is_not_positive_to_rounding(self, rng):
+        """Single precision, say: then it is the reduction that answers, as for many ratios."""
+        basis, *_, labelled = make("form")
+        noise = rng.normal(size=basis.form.shape)
+        form = basis.form - 1e-3 * (noise @ noise.T)
+        basis = FormBasis(basis.factor, basis.laplacian, labelled, form)
+        deformed, other = basis.deform(1e3), basis.reduced.deform(1e3)
+        coef = rng.normal(size=(len(form), 2))
+        assert_allclose(deformed.labelled_gram, other.labelled_gram)
+        assert_allclose(deformed.solve(coef), other.solve(coef))
 
 
 class TestPivotedCholesky:

@@ -298,6 +298,36 @@ class TestChoice:
         for pair in ([around[0], outlying[0]], [outlying[0], around[0]]):
             assert central(np.array(pair) + 1e-12 * rng.normal(size=(2, 20, 2))) == 0
 
+    def test_numbers_that_are_none_have_no_say(self):
+        decisions = np.random.default_rng(0).normal(size=(5, 20, 1))
+        decisions[3] = decisions[[0, 1, 2, 4]].mean(axis=0)
+        assert central(decisions) == 3
+        decisions[1, 7] = np.nan
+        assert central(decisions) == 3
+        assert central(np.full((3, 4, 1), np.inf)) == 0
+
+    def test_candidates_that_cannot_be_fitted_are_left_out(self):
+        rng = np.random.default_rng(9)
+        X = rng.normal(size=(90, 2))
+        y = np.where(np.arange(90) < 12, X[:, 0] + 1e-8 * rng.normal(size=90), np.nan)
+        grid = {
+            "ambient_penalty": [1e-8, 1e-12, 1e-14, 1e-16, 1e-18, 1e-20],
+            "manifold_penalty": [0.0, 1e-9],
+        }
+        search = ManifoldSearchCV(LapRLSRegressor(kernel_width=3000.0), grid, cv=4).fit(X, y)
+        assert np.isfinite(search.predict(X)).all()
+
+    @pytest.mark.parametrize("scale", [1e-3, 1e3])
+    def test_consensus_does_not_depend_on_units(self, waves, scale):
+        X, y = waves
+        both = np.column_stack([y, np.where(np.isnan(y), np.nan, np.cos(X[:, 1]))])
+        grid = {"ambient_penalty": np.logspace(-6, 0, 13), "kernel_width": [0.3, 1.0, 3.0]}
+        chosen = [
+            ManifoldSearchCV(LapRLSRegressor(), grid, cv=CV).fit(X, both * units).best_index_
+            for units in ([1.0, 1.0], [1.0, scale])
+        ]
+        assert chosen[0] == chosen[1]
+
     def test_rows_that_are_compared(self):
         labelled = np.zeros(10_000, dtype=bool)
         labelled[:9000] = True

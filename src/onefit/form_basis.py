@@ -11,8 +11,7 @@ moments; others take a Cholesky factorisation each, :math:`I + rM = CC'` and
 gives two moments, :math:`m_{2j+1} = Y_j'Y_{j+1}` and :math:`m_{2j+2} = Y_{j+1}'Y_{j+1}`, of which
 the last one is the bound.
 
-All of this is products of matrices, in which a core is seven times as fast as in the vectors of a
-reduction.
+All of this is products of matrices, in which a core is faster than in the vectors of a reduction.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ __all__ = ["FormBasis", "basis_for_ratios"]
 _ROUNDING = 1e-15
 #: Products with M for the moments.
 _MOST_PRODUCTS = 4
-#: Factorisations that cost less than a reduction.
-_FEW = 5
+#: Multiplications of matrices in the time of one of a reduction, half of which are of vectors.
+_REDUCTION = 2.5
 #: Condition of I + rM up to which it is factored here.
 _MOST_CONDITION = 1e10
 
@@ -68,6 +67,11 @@ class FormBasis(FeatureBasis):
     def deform(self, ratio: float) -> Deformed:
         """The deformed kernel of one ratio r; nothing is factored yet."""
         return _DeformedForm(self, ratio)
+
+    @cached_property
+    def reduced(self) -> PlaneBasis:
+        """The basis by reduction, for ratios that cannot be factored to rounding."""
+        return plane_basis(self.factor, self.laplacian, self.labelled, self.form.copy())
 
     def series(self, ratio: float) -> FloatArray | None:
         """G(r) as a sum of moments; None where as many as we take do not suffice."""
@@ -109,22 +113,31 @@ class _DeformedForm:
     ratio: float
 
     @cached_property
-    def _factor(self) -> tuple[FloatArray, bool]:
+    def _factor(self) -> tuple[FloatArray, bool] | None:
         system = self.ratio * self.basis.form.T
         system.flat[:: len(system) + 1] += 1.0
-        return cho_factor(system, overwrite=True)
+        try:
+            return cho_factor(system, overwrite=True)
+        except np.linalg.LinAlgError:  # M is positive to its own rounding only
+            return None
+
+    @cached_property
+    def _reduced(self) -> Deformed:
+        return self.basis.reduced.deform(self.ratio)
 
     @cached_property
     def labelled_gram(self) -> FloatArray:
         G = self.basis.series(self.ratio)
         if G is None:
+            if self._factor is None:
+                return self._reduced.labelled_gram
             columns = self.basis.labelled_features.T
             half = solve_triangular(self._factor[0], columns, lower=True)
             G = product(half.T, half)
         return symmetric_gram(G, self.basis.labelled_kernel, slice(None))
 
     def solve(self, coef: FloatArray) -> FloatArray:
-        return cho_solve(self._factor, coef)
+        return self._reduced.solve(coef) if self._factor is None else cho_solve(self._factor, coef)
 
     def expand(self, beta: FloatArray) -> FloatArray:
         return self.solve(product(self.basis.labelled_features.T, beta))
@@ -143,8 +156,14 @@ def basis_for_ratios(
     """
     M = factor.quadratic_form(laplacian) if form is None else form
     basis = FormBasis(factor, laplacian, labelled, M)
-    sizes = np.array(ratios) * basis.scale
+    sizes, d, m = np.array(ratios) * basis.scale, len(M), labelled.size
     n_factored = np.count_nonzero(sizes > _reach(_MOST_PRODUCTS))
-    if n_factored <= _FEW and sizes.max(initial=0.0) * len(M) <= _MOST_CONDITION:
+    n_products = _MOST_PRODUCTS if n_factored < sizes.size else 0
+    here = n_factored * (d**3 / 6 + d**2 * m / 2 + d * m**2 / 2) + n_products * d * m * (d + m)
+    there = _REDUCTION * 2 / 3 * d**3 + d**2 * m + sizes.size * d * m**2
+    # No more memory for the moments than the features have.
+    is_small = (2 * _MOST_PRODUCTS + 1) * m**2 <= factor.n_rows * d
+    is_regular = sizes.max(initial=0.0) * d <= _MOST_CONDITION
+    if here < there and is_small and is_regular:
         return basis
     return plane_basis(factor, laplacian, labelled, M)

@@ -7,6 +7,8 @@ import json
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from onefit.cli.options import UsageError
 from onefit.cli.outputs import check_paths, check_suffix, metadata_of, write_outputs
 from onefit.cli.selection import Selection, Settings, select
@@ -66,7 +68,7 @@ def _settings(options: argparse.Namespace) -> Settings:
 def summary(selection: Selection, metadata: dict[str, Any]) -> str:
     """The result for people: what was chosen, how good it is, what that is worth."""
     lines = [
-        f"{metadata['estimator']} for {selection.prepared.target!r}: the best of "
+        f"{metadata['estimator']} for {selection.prepared.target!r}: chosen among "
         f"{metadata['candidates']:,} candidates, each on {metadata['folds']} folds, in "
         f"{metadata['seconds']:.1f} seconds",
         as_pairs(selection.best_params.items()),
@@ -106,11 +108,19 @@ def _score_table(selection: Selection) -> str:
 
 def _trust_lines(selection: Selection) -> list[str]:
     trust, scoring = selection.trust, selection.scoring
-    gain = selection.search.best_score_ - selection.baselines[1][1]
+    # The best with the best: the rule of choice may have taken another candidate.
+    best = float(np.nanmax(selection.search.cv_results_["mean_test_score"]))
+    gain = best - selection.baselines[1][1]
     optimism = [
-        f"It is the best of {trust.n_candidates:,}, and so too good: chosen on the other folds "
-        f"each time, the candidates reach {_shown(trust.corrected_score, scoring)}."
+        f"It was chosen among {trust.n_candidates:,} by such scores, and so is too good: the best "
+        f"on the other folds each time reach {_shown(trust.corrected_score, scoring)}."
     ]
+    if best > selection.search.best_score_ + 1e-9:
+        optimism.append(
+            f"The best score is {_shown(best, scoring)}. Of the candidates within one standard "
+            "error of it, the one was taken that agrees best with the others on the unlabelled "
+            "rows."
+        )
     lines = [
         f"It rests on {trust.n_labels:,} labels: its standard error is about "
         f"{show_number(trust.standard_error)}. To halve that takes {trust.labels_to_halve:,} more "

@@ -233,7 +233,8 @@ def _supervised_search(
 ) -> Baseline:
     """The baseline for a grid that has no candidate without manifold penalty."""
     search = _search(estimator, _without_manifold(grid), splits, settings, scoring)
-    search.set_params(checkpoint=None, verbose=0, refit=False).fit(prepared.X, prepared.y)
+    search.set_params(checkpoint=None, verbose=0, selection="best", refit=False)
+    search.fit(prepared.X, prepared.y)
     baseline = supervised_baseline(search)
     assert baseline is not None  # noqa: S101
     return baseline

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onefit._typing import BoolArray
-from onefit.search.results import is_tied, rule_of
+from onefit.search.results import MOST_COMPARED, is_tied, rule_of
 from onefit.search.surface import Axis, Surface, describe_value
 
 __all__ = ["PARAMETER_WORDS", "advice", "chosen_parameters", "reasons", "score_text"]
@@ -40,8 +40,8 @@ _CRITERION_WORDS: Mapping[str, str] = {
 _TAKEN: Mapping[str, str] = {
     "one_standard_error": "the most regularised one was taken",
     "consensus": (
-        "at most 30, the one was taken whose predictions for the unlabelled rows are nearest to "
-        "the median of theirs"
+        f"at most {MOST_COMPARED}, the one was taken whose predictions for the unlabelled rows are "
+        "nearest to the median of theirs"
     ),
 }
 
@@ -181,13 +181,16 @@ def _what_unlabelled_rows_bring(surface: Surface) -> Sequence[str]:
     axis = next((a for a in surface.axes if a.label == "manifold_penalty"), None)
     if axis is None or axis.levels[0] != "0":
         return []
-    if axis.codes[surface.best] == 0:
-        return [
-            "The best manifold_penalty is 0: cross-validation found no use for the unlabelled "
-            "rows. The model is the supervised one."
-        ]
     without = int(surface.best_by_level(axis)[0])
-    gain = float(surface.mean[surface.best] - surface.mean[without])
+    # The best with the best: the rule of choice may have taken another candidate.
+    gain = float(np.nanmax(surface.mean) - surface.mean[without])
+    if axis.codes[surface.best] == 0:
+        found = (
+            "cross-validation found no use for the unlabelled rows"
+            if gain <= 1e-9
+            else f"with the unlabelled rows the best score is higher by {describe_value(gain)}"
+        )
+        return [f"The chosen manifold_penalty is 0: {found}. The model is the supervised one."]
     effect = f"brings {describe_value(gain)}" if gain > 1e-9 else "does not raise the score"
     return [
         "Without the unlabelled rows (manifold_penalty 0) the best score is "

@@ -51,9 +51,11 @@ def default_grid(estimator: ManifoldEstimator, X: Rows) -> list[dict[str, list[A
     normalised Laplacian has edges of weight 1: weights that decay with the distance would leave
     outlying rows out of the graph. For real targets, of whose error such rows have a large share,
     the other weights decay slowly. Nearly linear targets need kernels of 4^4 times
-    the median and the smallest ambient penalties; for a sign larger ones do.
+    the median and the smallest ambient penalties; for a sign larger ones do. Kernels far narrower
+    than the median predict rows of the graph well and new ones near 0, which scores with labels
+    held out do not see; classes that are islands need them.
     """
-    smallest = -6 if is_classifier(estimator) else -8
+    smallest, narrowest = (-6, -3) if is_classifier(estimator) else (-8, -1)
     shared: dict[str, list[Any]] = {
         "n_neighbors": [min(8, X.shape[0] - 1)],
         "ambient_penalty": [10.0**i for i in range(smallest, 1)],
@@ -61,7 +63,7 @@ def default_grid(estimator: ManifoldEstimator, X: Rows) -> list[dict[str, list[A
     }
     if estimator.kernel == "gaussian":
         median = median_squared_distance(X)
-        shared = {"kernel_width": [median * 4.0**i for i in range(-3, 5)], **shared}
+        shared = {"kernel_width": [median * 4.0**i for i in range(narrowest, 5)], **shared}
     slow = {} if is_classifier(estimator) else {"graph_width": ["wide"]}
     if is_classifier(estimator):
         shared["class_weight"] = [None, "balanced"]

@@ -36,15 +36,24 @@ def compared_rows(labelled: BoolArray) -> IntArray:
 def central(decisions: FloatArray) -> int:
     """Which of the decisions, of shape (n, m, q), are nearest to the median of all.
 
-    The first where several are, up to rounding: two candidates are always equally near.
+    The first where several are, up to rounding: two candidates are always equally near. Those that
+    are no numbers do not count.
     """
-    distances = np.square(decisions - np.median(decisions, axis=0)).mean(axis=(1, 2))
-    return int(np.flatnonzero(distances <= (1.0 + _TIE) * np.nanmin(distances))[0])
+    fitted = np.flatnonzero(np.isfinite(decisions).all(axis=(1, 2)))
+    if not fitted.size:
+        return 0
+    some = decisions[fitted]
+    distances = np.square(some - np.median(some, axis=0)).mean(axis=(1, 2))
+    return int(fitted[np.flatnonzero(distances <= (1.0 + _TIE) * distances.min())[0]])
 
 
 def decisions_of_group(task: Task, geometry: Geometry, group: KernelGroup) -> dict[int, FloatArray]:
-    """Decisions (m, q) on the rows to compare by candidate, each fitted to all labels."""
+    """Decisions (m, q) on the rows to compare by candidate, each fitted to all labels.
+
+    NaN where the fit is singular to rounding.
+    """
     rows = compared_rows(task.targets.labelled)
+    shape = rows.size, task.targets.values.shape[1]
     kernel = group.settings.resolve(geometry.X)
     factor = geometry.factor(kernel, group.settings, group.seed)
     features = factor.rows(rows)
@@ -56,7 +65,12 @@ def decisions_of_group(task: Task, geometry: Geometry, group: KernelGroup) -> di
             problem = members[0].model._pose_problem(basis, graph, task.targets, task.sample)
             start = None
             for candidate in members:
-                fit = at_ambient(problem, candidate).solve(start)
+                with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                    try:
+                        fit = at_ambient(problem, candidate).solve(start)
+                    except np.linalg.LinAlgError:  # singular to rounding
+                        decisions[candidate.index] = np.full(shape, np.nan)
+                        continue
+                    decisions[candidate.index] = features @ fit.coef + fit.labels.intercept
                 start = fit.labels
-                decisions[candidate.index] = features @ fit.coef + fit.labels.intercept
     return decisions

@@ -13,6 +13,7 @@ from onefit._typing import BoolArray, FloatArray
 from onefit.search.task import CandidateResult
 
 __all__ = [
+    "MOST_COMPARED",
     "RULES",
     "choose",
     "cv_results",
@@ -23,6 +24,8 @@ __all__ = [
     "within_one_standard_error",
 ]
 
+#: Candidates of which "consensus" takes the one in the middle.
+MOST_COMPARED = 30
 #: Rules of choice that can be asked for.
 RULES = ("auto", "best", "one_standard_error", "consensus")
 
@@ -109,13 +112,13 @@ def within_one_standard_error(columns: Mapping[str, Any], name: str) -> BoolArra
     return is_tied(mean, np.nanmax(mean)) | (mean >= np.nanmax(mean) - error)
 
 
-def near_best(columns: Mapping[str, Any], name: str, most: int) -> list[int]:
-    """Up to ``most`` candidates within one standard error of the best, by score and then loss."""
+def near_best(columns: Mapping[str, Any], name: str) -> list[int]:
+    """The first candidates within one standard error of the best, by score and then loss."""
     near = np.flatnonzero(within_one_standard_error(columns, name))
     mean, loss = columns[f"mean_test_{name}"][near], columns["mean_test_loss"][near]
     # Rounded, so that the last digits do not decide.
     order = np.lexsort((np.round(loss, 9), -np.round(mean, 9)))
-    return [int(index) for index in near[order[:most]]]
+    return [int(index) for index in near[order[:MOST_COMPARED]]]
 
 
 def _mean_scores(columns: Mapping[str, Any], name: str) -> FloatArray:

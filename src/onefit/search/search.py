@@ -62,9 +62,6 @@ __all__ = ["ManifoldSearchCV"]
 #: From a table of results and candidates in it to their decisions on unlabelled rows.
 Decide: TypeAlias = Callable[[Mapping[str, Any], Sequence[int]], FloatArray]
 
-#: Candidates of which the one in the middle is chosen.
-_MOST_COMPARED = 30
-
 
 class ManifoldSearchCV(GridSearchCV):
     r"""Choose widths, penalties and neighbours by cross-validation, sharing all that can be shared.
@@ -92,7 +89,8 @@ class ManifoldSearchCV(GridSearchCV):
     criterion : {"exact", "bif", "newton", "certified"}, default="exact"
         How held-out decisions are computed; see :func:`cross_val_decisions`. "certified" takes one
         Newton step with the bound (8), and solves exactly only for candidates that may still be
-        the best of their kernel and graph: the choice is that of "exact".
+        the best of their kernel and graph: with ``selection="best"`` the choice is that of
+        "exact".
     holdout : {"labels", "points"}, default="labels"
         What is held out.
     scoring : str, callable, list, tuple, dict or None, default=None
@@ -105,9 +103,10 @@ class ManifoldSearchCV(GridSearchCV):
     selection : {"auto", "best", "one_standard_error", "consensus"}, default="auto"
         "best" takes the best mean score; ties go to the smaller held-out loss.
         "one_standard_error" takes the most regularised candidate within one standard error of it.
-        "consensus" takes, of the 30 best within one standard error, the one whose predictions on
-        the unlabelled rows are nearest to the median of theirs. "auto" is the last one for real
-        targets and "best" for classes.
+        "consensus" takes, of the 30 best within one standard error, the one whose decisions on
+        the unlabelled rows (at most 1,000, evenly spaced; all rows where none is unlabelled) are
+        nearest to the median of theirs; those of classifiers count up to 1. "auto" is
+        "consensus" for real targets and "best" for classes.
     refine : int, default=0
         Rounds of refinement after the grid: each tries the two penalties of the best candidate in
         steps four times finer, within its basis.
@@ -420,7 +419,10 @@ class ManifoldSearchCV(GridSearchCV):
         columns: Mapping[str, Any],
         indices: Sequence[int],
     ) -> FloatArray:
-        """Decisions of some candidates on unlabelled rows, (n, m, q); of classes, up to 1."""
+        """Decisions of some candidates on unlabelled rows, (n, m, q).
+
+        Those of classes count up to 1, real ones in units of the spread of each output's labels.
+        """
         _, final, prefix = split_pipeline(self.estimator)
         candidates = [evaluated_params(columns, index, prefix) for index in indices]
         groups, n_jobs = self._groups(candidates, 0, task, X)
@@ -428,7 +430,10 @@ class ManifoldSearchCV(GridSearchCV):
         with closing(work_through(decisions_of_group, task, jobs, upstream, X, n_jobs)) as done:
             known = ChainMap(*(part for _, part, _ in done))
         decisions = np.stack([known[place] for place in range(len(indices))])
-        return np.clip(decisions, -1.0, 1.0) if is_classifier(final) else decisions
+        if is_classifier(final):
+            return np.clip(decisions, -1.0, 1.0)
+        spread = task.targets.values.std(axis=0)
+        return decisions / np.where(spread > 0.0, spread, 1.0)
 
     def _conclude(
         self,
@@ -472,7 +477,7 @@ class ManifoldSearchCV(GridSearchCV):
         rule = rule_of(self)
         if rule != "consensus":
             return choose(columns, name, rule)
-        near = near_best(columns, name, _MOST_COMPARED)
+        near = near_best(columns, name)
         return near[0] if len(near) == 1 else near[central(decide(columns, near))]
 
     def _is_certain(self) -> bool:
