@@ -43,7 +43,8 @@ def evaluate(name: str, repeat: int) -> tuple[dict[str, float], float]:
     ]
     start = time.perf_counter()
     with threadpool_limits(1):
-        search = ManifoldSearchCV(model, union, random_state=repeat, refit=False)
+        options = {"random_state": repeat, "refit": False}
+        search = ManifoldSearchCV(model, union, selection="best", **options)
         columns = search.fit(data.X, data.y).cv_results_
         seconds = time.perf_counter() - start
         chosen = {}
@@ -53,7 +54,7 @@ def evaluate(name: str, repeat: int) -> tuple[dict[str, float], float]:
                 chosen[graph + title] = part["params"][choose(part, "score", rule)]
         grids = {"wide": [heat, normalized], "narrow": [_narrow(heat), _narrow(normalized)]}
         for title, grid in grids.items():
-            search = ManifoldSearchCV(model, grid, random_state=repeat, refit=False)
+            search = ManifoldSearchCV(model, grid, **options)
             chosen[f"{title} + consensus"] = search.fit(data.X, data.y).best_params_
         return {title: _error(name, repeat, data, one) for title, one in chosen.items()}, seconds
 

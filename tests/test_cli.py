@@ -24,8 +24,9 @@ from sklearn.preprocessing import StandardScaler
 import onefit
 from onefit import LapRLSClassifier, ManifoldSearchCV, __version__
 from onefit.cli import main
+from onefit.cli.select import _trust_lines
 from onefit.cli.text import one_line, parse_size, printable
-from onefit.cli.trust import _corrected_score, _standard_error
+from onefit.cli.trust import Trust, _corrected_score, _standard_error
 from onefit.persistence import load_model
 from onefit.preparation import conform
 from onefit.tables import read_table
@@ -720,3 +721,29 @@ def test_a_checkpoint_is_never_the_data(tmp_path, grid, capsys):
     arguments = ["select", data, "--target", "target", "--grid", grid, "--checkpoint", data]
     assert main(arguments) == 2
     assert "remove" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "scores, words",
+    [
+        # With the graph: chosen, and best. Labels only reach 0.52.
+        ([0.51, 0.60], []),
+        ([0.51, 0.53], ["gain over labels only is within one standard error"]),
+        ([0.51, 0.52], ["Labels only do as well"]),
+        ([0.60, 0.60], []),
+    ],
+)
+def test_unlabelled_rows_are_judged_by_the_best_scores(scores, words):
+    """Not by that of the choice, which may be one of several nearly as good."""
+    search = SimpleNamespace(
+        best_score_=scores[0], cv_results_={"mean_test_score": np.array([*scores, 0.52, np.nan])}
+    )
+    trust = Trust(30, 0.05, 0.5, 4, True)
+    baselines = [("mean of the labels", 0.0, 0.1), ("labels only", 0.52, 0.1)]
+    said = " ".join(
+        _trust_lines(SimpleNamespace(search=search, trust=trust, scoring="r2", baselines=baselines))
+    )
+    assert all(word in said for word in words)
+    assert ("abels only" in said) == bool(words)
+    best = max(scores[1], 0.52)
+    assert (f"The best score is {best:.3f}" in said) == (best > scores[0])

@@ -28,7 +28,8 @@ from onefit.datasets import load_penguins, make_partially_labeled
 from onefit.report import render_report, svg
 from onefit.report.markup import json_block
 from onefit.report.reproduce import snippet
-from onefit.search.surface import describe_value, search_surface
+from onefit.report.words import _what_unlabelled_rows_bring
+from onefit.search.surface import Axis, Surface, describe_value, search_surface
 
 HOSTILE = '</script><img src=x onerror="alert(1)">\'&\u2028'
 PENALTIES = {"ambient_penalty": [1e-4, 1e-2], "manifold_penalty": [0.0, 1.0, 100.0]}
@@ -377,6 +378,24 @@ class TestKinds:
             assert words in Page(report_of(search.fit(X, y), X, y)).text
         search = ManifoldSearchCV(LapRLSRegressor(), PENALTIES, cv=4, refit=lambda columns: 1)
         assert "a rule of yours" in Page(report_of(search.fit(X, y), X, y)).text
+
+
+@pytest.mark.parametrize(
+    "chosen, mean, words",
+    [
+        (1, [0.52, 0.51, 0.60], "the best score is 0.520 ± 0.100; using them brings 0.08"),
+        (1, [0.52, 0.51, 0.52], "using them does not raise the score"),
+        (0, [0.52, 0.51, 0.60], "with the unlabelled rows the best score is higher by 0.08"),
+        (0, [0.52, 0.51, 0.50], "no use for the unlabelled rows"),
+    ],
+)
+def test_unlabelled_rows_are_judged_by_the_best_scores(chosen, mean, words):
+    """Not by that of the choice, which may be one of several nearly as good."""
+    axis = Axis("manifold_penalty", "manifold_penalty", ("0", "1", "2"), np.arange(3), True)
+    splits = np.column_stack([mean, mean])
+    surface = Surface("r2", np.array(mean), np.full(3, 0.1), splits, (axis,), chosen)
+    (said,) = _what_unlabelled_rows_bring(surface)
+    assert words in said
 
 
 class TestErrorsAndSize:
