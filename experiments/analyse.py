@@ -206,8 +206,7 @@ def table_selection(results: pd.DataFrame) -> None:
     for name in order(results):
         scale = 1.0 if protocol.is_regression(name) else 100.0
         mine = results.loc[name] * scale
-        cells = [f"{mine['single'].mean():.3g} ± {mine['single'].std(ddof=1):.2g}"]
-        cells += [_cell(mine[rule], mine["single"]) for rule in list(RULES)[1:]]
+        cells = [_cell(mine[rule], mine["single"]) for rule in RULES]
         rows.append([name, *cells, str(len(mine))])
     ratio = results.groupby("set").mean()
     ratio = np.exp(np.log(ratio.div(ratio["single"], axis=0)).mean())
