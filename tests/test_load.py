@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import onefit.cli.outputs
 import onefit.cli.select
 import onefit.report
+import onefit.search.jobs as jobs_module
 import onefit.search.search as search_module
 from forked import group_is_alive, start, wait_for
 from onefit import LapLogisticRegression, LapRLSClassifier, LapSVC, ManifoldSearchCV, _interrupts
@@ -186,7 +187,7 @@ def announce(module, name, mark):
 PHASES = {
     "reading": (onefit.cli.select, "read_table"),
     "preparing": (onefit.cli.select, "prepare"),
-    "distances": (search_module, "geometry_of"),
+    "distances": (jobs_module, "geometry_of"),
     "search": (search_module, "evaluate_group"),
     "refit": (LapRLSClassifier, "fit"),
     "report": (onefit.report, "render_report"),

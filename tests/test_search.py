@@ -479,8 +479,12 @@ class TestCandidates:
         search = ManifoldSearchCV(LapRLSClassifier(), random_state=0).fit(X, y)
         assert np.mean(search.predict(X) == truth) > 0.9
 
-    @pytest.mark.parametrize("model, smallest", [(LapRLSRegressor(), 1e-8), (LapSVC(), 1e-6)])
-    def test_default_grid_of(self, moons, model, smallest):
+    @pytest.mark.parametrize(
+        "model, smallest, narrowest",
+        [(LapRLSRegressor(), 1e-8, 1 / 4), (LapSVC(), 1e-6, 1 / 64)],
+        ids=["values", "classes"],
+    )
+    def test_default_grid_of(self, moons, model, smallest, narrowest):
         from onefit.search.candidates import default_grid, list_candidates
 
         X, _, _ = moons
@@ -489,7 +493,7 @@ class TestCandidates:
         assert graphs == {("unnormalized", "heat"), ("normalized", "binary")}
         widths = {one["kernel_width"] for one in candidates}
         median = np.median(pdist(X, "sqeuclidean"))
-        np.testing.assert_allclose([min(widths), max(widths)], median * np.array([1 / 64, 256]))
+        np.testing.assert_allclose([min(widths), max(widths)], median * np.array([narrowest, 256]))
         assert min(one["ambient_penalty"] for one in candidates) == pytest.approx(smallest)
         assert 0.0 in {one["manifold_penalty"] for one in candidates}
 
