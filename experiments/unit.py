@@ -15,7 +15,7 @@ bif_leverage bif with L[S_i, S_i] for L_{S_i} and a term in the leverages of the
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -26,6 +26,7 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from experiments import protocol
+from onefit._subnormals import subnormals_as_zero
 from onefit.assembly import GraphSettings, build_factor
 from onefit.basis import KernelBasis, plane_basis
 from onefit.criteria.common import label_columns
@@ -36,7 +37,7 @@ from onefit.graphs import Graph
 from onefit.kernels import Kernel
 from onefit.problem import Fit, Problem
 from onefit.search.candidates import Candidate, GraphGroup, group_candidates
-from onefit.search.fold_planes import newton_values, point_problems
+from onefit.search.fold_planes import point_problems
 from onefit.search.geometry import Geometry, geometry_of
 from onefit.search.influence_plane import (
     FoldLaplacians,
@@ -49,8 +50,10 @@ from onefit.search.influence_plane import (
     nystrom_influence,
     nystrom_spread,
 )
-from onefit.search.task import Task, at_ambient, by_deformation, closed_form
-from onefit.solvers.labels import LabelFit, solve_labels
+from onefit.search.stacks import Ratios, fits_of_plane, label_stacks
+from onefit.search.task import Task, by_deformation, closed_form
+from onefit.solvers.labels import LabelFit
+from onefit.solvers.labels import joined as joined_fits
 
 CRITERIA = ("exact", "newton", "labels", "bif", "bif_nystrom", "bif_product", "bif_leverage")
 
@@ -173,7 +176,7 @@ def _errors(y: np.ndarray, f: np.ndarray, is_regression: bool) -> np.ndarray:
 def evaluate(name: str, repeat: int, params: Sequence[dict] | None = None) -> Table:
     """All figures of split number ``repeat`` of a data set."""
     start = time.perf_counter()
-    with threadpool_limits(1):
+    with threadpool_limits(1), subnormals_as_zero():
         unit, groups, geometry = _pose(name, repeat, params)
         for group in groups:
             kernel = group.settings.resolve(geometry.X)
@@ -257,22 +260,19 @@ def _evaluate_plane(
     form = factor.quadratic_form(graph.laplacian)
     influence = _Influence(laplacians, nystrom_spread(basis, random_state=unit.seed))
     plane = _Plane.empty(unit, group.candidates, influence)
-    fits: dict[int, Fit] = {}
+    stacks = fits_of_plane(unit.task, basis, graph, group.candidates)
+    fits = {candidate.index: fit for part in stacks for candidate, fit in part}
     for members in by_deformation(group.candidates):
-        problem = members[0].model._pose_problem(basis, graph, unit.task.targets, unit.task.sample)
-        start = None
-        for candidate in members:
-            fits[candidate.index] = at_ambient(problem, candidate).solve(start)
-            start = fits[candidate.index].labels
+        problem = fits[members[0].index].problem
         _test(unit, test_rows, members, [fits[c.index] for c in members])
         _hide_labels(plane, problem, members, fits)
         _influence(plane, problem, members, fits)
     for i, fold in enumerate(unit.folds):
-        problems = point_problems(unit.task, factor, graph, fold, group.candidates, form)
+        ratios = point_problems(unit.task, factor, graph, fold, group.candidates, form)
         if unit.data.is_regression:
-            _remove_points_square(plane, problems, i)
+            _remove_points_square(plane, ratios, i)
         else:
-            _remove_points(plane, problems, fits, i)
+            _remove_points(plane, ratios, fits, i)
     plane.score()
 
 
@@ -363,13 +363,11 @@ def _product_laplacian(graph: Graph, rows: np.ndarray) -> sp.csr_array:
 _FORMS = {"bif": laplacian_on, "bif_product": _product_laplacian, "bif_leverage": _block_laplacian}
 
 
-def _remove_points_square(
-    plane: _Plane, problems: Iterable[tuple[list[Candidate], Problem]], i: int
-) -> None:
+def _remove_points_square(plane: _Plane, ratios: Ratios, i: int) -> None:
     r"""f_h = K~_hk (K~_kk + gamma_A l' I)^-1 y_k for all candidates of the plane."""
     fold = plane.unit.folds[i]
     kept, out = np.flatnonzero(fold.kept_labels), np.flatnonzero(fold.test_labels)
-    for members, problem in problems:
+    for members, problem in ratios:
         gram, y = problem.deformed.labelled_gram, problem.targets[kept]
         ridges = kept.size * np.array([float(c.model.ambient_penalty) for c in members])
         weights = _ridge_weights(gram[np.ix_(kept, kept)], ridges, y)
@@ -394,18 +392,17 @@ def _ridge_weights(gram: np.ndarray, ridges: np.ndarray, y: np.ndarray) -> np.nd
 
 def _remove_points(
     plane: _Plane,
-    problems: Iterable[tuple[list[Candidate], Problem]],
+    ratios: Ratios,
     fits: dict[int, Fit],
     i: int,
 ) -> None:
     fold = plane.unit.folds[i]
-    for members, problem in problems:
-        v = problem.weights.normalized(fold.kept_labels) * fold.kept_labels
-        for candidate in members:
-            one, at = at_ambient(problem, candidate), plane.position(candidate)
-            stepped = newton_values(one, v, fits[candidate.index].labels)
-            # The optimum without the labels is nearer than the full solution.
-            start = plane.hidden[candidate.index].columns([i])
-            refit = solve_labels(one.gram, one.targets, v, one.loss, start=start, tol=1e-6)
-            plane.put("newton", at, i, stepped[fold.test_labels, 0])
-            plane.put("exact", at, i, refit.values[fold.test_labels, 0])
+    for stack in label_stacks(ratios, fold.kept_labels):
+        indices = [candidate.index for candidate in stack.members]
+        stepped = stack.newton_values(joined_fits([fits[index].labels for index in indices]))
+        # The optimum without the labels is nearer than the full solution.
+        start = joined_fits([plane.hidden[index].columns([i]) for index in indices])
+        refit = stack.refit(start, tol=1e-6)
+        at = plane.positions(stack.members)
+        plane.put("newton", at, i, stepped[fold.test_labels].T)
+        plane.put("exact", at, i, refit.values[fold.test_labels].T)

@@ -63,14 +63,12 @@ def decisions_of_group(task: Task, geometry: Geometry, group: KernelGroup) -> di
         basis = plane_basis(factor, graph.operator, np.flatnonzero(task.targets.labelled))
         for members in by_deformation(one.candidates):
             problem = members[0].model._pose_problem(basis, graph, task.targets, task.sample)
-            start = None
             for candidate in members:
                 with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                     try:
-                        fit = at_ambient(problem, candidate).solve(start)
+                        fit = at_ambient(problem, candidate).solve()
                     except np.linalg.LinAlgError:  # singular to rounding
                         decisions[candidate.index] = np.full(shape, np.nan)
                         continue
                     decisions[candidate.index] = features @ fit.coef + fit.labels.intercept
-                start = fit.labels
     return decisions

@@ -28,12 +28,11 @@ from onefit.folds import Fold
 from onefit.form_basis import basis_for_ratios
 from onefit.problem import Problem
 from onefit.search.candidates import Candidate
-from onefit.search.task import HeldOut, Task, at_ambient, by_deformation, closed_form
-from onefit.solvers.convergence import warn_not_converged
-from onefit.solvers.correction import label_response
-from onefit.solvers.labels import LabelFit, solve_labels
+from onefit.search.stacks import Ratios, fits_of_plane, label_stacks
+from onefit.search.task import HeldOut, Task, by_deformation, closed_form
+from onefit.solvers.labels import LabelFit, joined
 
-__all__ = ["held_out_points", "newton_values", "point_problems"]
+__all__ = ["held_out_points", "point_problems"]
 
 #: Share of the rows up to which an update of the form costs less than the form itself.
 _FEW_ROWS = 0.8
@@ -92,79 +91,42 @@ def held_out_points(
     candidates: Sequence[Candidate],
 ) -> Iterator[HeldOut]:
     """Decisions of all candidates on all folds, by "exact" or "newton"."""
-    fits = {} if task.criterion == "exact" else _full_fits(task, basis, graph, candidates)
+    is_quadratic = candidates[0].model._make_loss().is_quadratic
+    fits: dict[int, LabelFit] = {}
+    if not is_quadratic:
+        for stack in fits_of_plane(task, basis, graph, candidates):
+            fits |= {candidate.index: fit.labels for candidate, fit in stack}
     is_matrix = sp.issparse(graph.operator)
     form = basis.factor.quadratic_form(graph.operator) if is_matrix else None
     decisions: dict[int, list[FloatArray]] = {c.index: [] for c in candidates}
     for fold in task.folds:
-        for members, problem in point_problems(task, basis.factor, graph, fold, candidates, form):
-            with blas_threads(1):
-                parts = _of_ratio(problem, members, fold, fits)
-            for candidate, part in zip(members, parts, strict=True):
-                decisions[candidate.index].append(part[None])
+        ratios = point_problems(task, basis.factor, graph, fold, candidates, form)
+        if is_quadratic:
+            parts = _closed_form(ratios, fold)
+        else:
+            parts = _refits(ratios, fold, fits, task.criterion)
+        for candidate, part in parts:
+            decisions[candidate.index].append(part[None])
     for candidate in candidates:
-        quadratic = candidate.model._make_loss().is_quadratic
-        is_exact = task.criterion == "exact" or quadratic
+        is_exact = task.criterion == "exact" or is_quadratic
         yield HeldOut([candidate], decisions[candidate.index], None, is_exact)
 
 
-def _full_fits(
-    task: Task, basis: PlaneBasis, graph: AnyGraph, candidates: Sequence[Candidate]
-) -> dict[int, LabelFit]:
-    """Fits on all rows, from which a Newton step starts."""
-    fits = {}
-    for members in by_deformation(candidates):
-        problem = members[0].model._pose_problem(basis, graph, task.targets, task.sample)
-        start = None
-        for candidate in members:
-            start = at_ambient(problem, candidate).solve(start).labels
-            fits[candidate.index] = start
-    return fits
+def _closed_form(ratios: Ratios, fold: Fold) -> Iterator[tuple[Candidate, FloatArray]]:
+    """Decisions (m, q) of the square loss, for which one Newton step is exact, too."""
+    for members, problem in ratios:
+        with blas_threads(1):
+            (decisions,) = closed_form(problem, members, [fold])
+        yield from zip(members, decisions, strict=True)
 
 
-def _of_ratio(
-    problem: Problem, members: Sequence[Candidate], fold: Fold, fits: dict[int, LabelFit]
-) -> Sequence[FloatArray]:
-    """Decisions (m, q) on the fold's test labels for every candidate of one ratio."""
-    if problem.loss.is_quadratic:
-        # One Newton step is exact.
-        return list(closed_form(problem, members, [fold])[0])
-    v = problem.weights.normalized(fold.kept_labels) * fold.kept_labels
-    values, start = [], None
-    for candidate in members:
-        one = at_ambient(problem, candidate)
-        if fits:
-            values.append(newton_values(one, v, fits[candidate.index])[fold.test_labels])
-            continue
-        start = solve_labels(
-            one.gram,
-            one.targets,
-            v,
-            one.loss,
-            fit_intercept=one.fit_intercept,
-            start=start,
-            tol=one.tol,
-            max_iter=one.max_iter,
-        )
-        if not start.converged:
-            worst = float(start.gradient_norms(one.gram).max())
-            warn_not_converged("a fold", one.max_iter, worst)
-        values.append(start.values[fold.test_labels])
-    return values
-
-
-def newton_values(problem: Problem, v: FloatArray, full: LabelFit) -> FloatArray:
-    r"""Values on the labels after one Newton step from f on a problem with another kernel.
-
-    The penalty is quadratic, so the step forgets all of f but its values on the labels:
-    :math:`2\beta + F (G\beta + b) = F f - v\,\ell'(y, f)`, and :math:`\sum_i \beta_i = 0` with an
-    intercept.
-    """
-    G, f = problem.gram, full.values
-    curvature = v[:, None] * problem.loss.second_derivative(problem.targets, f)
-    xi = curvature * f - v[:, None] * problem.loss.derivative(problem.targets, f)
-    totals = np.zeros(f.shape[1]) if problem.fit_intercept else None
-    beta, b = label_response(G, curvature, xi, totals)
-    if problem.fit_intercept:
-        b = np.where(curvature.any(axis=0), b, full.intercept)
-    return G @ beta + b
+def _refits(
+    ratios: Ratios, fold: Fold, fits: dict[int, LabelFit], criterion: str
+) -> Iterator[tuple[Candidate, FloatArray]]:
+    """Decisions (m, q) on the fold's test labels for every candidate."""
+    for stack in label_stacks(ratios, fold.kept_labels):
+        full = joined([fits[candidate.index] for candidate in stack.members])
+        with blas_threads(1):
+            is_exact = criterion == "exact"
+            values = stack.refit(full).values if is_exact else stack.newton_values(full)
+        yield from stack.each(values[fold.test_labels])

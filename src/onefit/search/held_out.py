@@ -16,7 +16,7 @@ from onefit.criteria import CRITERIA
 from onefit.criteria.common import FoldDecisions
 from onefit.criteria.influence import check_influence
 from onefit.folds import Fold
-from onefit.problem import Problem
+from onefit.problem import Fit, Problem
 from onefit.search.candidates import Candidate
 from onefit.search.fold_planes import held_out_points
 from onefit.search.influence_plane import (
@@ -26,7 +26,8 @@ from onefit.search.influence_plane import (
     influence_plane,
     nystrom_spread,
 )
-from onefit.search.task import HeldOut, Task, at_ambient, by_deformation, closed_form
+from onefit.search.stacks import fits_of_plane
+from onefit.search.task import HeldOut, Task, by_deformation, closed_form
 
 __all__ = ["held_out"]
 
@@ -60,6 +61,7 @@ def _by_deformation(
         yield from held_out_points(task, basis, graph, candidates)
         return
     label_influence = _LabelInfluence(task, basis, graph)
+    rest: list[Candidate] = []
     for members in by_deformation(candidates):
         problem = members[0].model._pose_problem(basis, graph, task.targets, task.sample)
         if task.has_closed_form and problem.loss.is_quadratic:
@@ -67,7 +69,9 @@ def _by_deformation(
         elif label_influence.serves(problem):
             yield label_influence(problem, members)
         else:
-            yield from _one_by_one(task, problem, members)
+            rest += members
+    for part in fits_of_plane(task, basis, graph, rest):
+        yield _from_fits(task, part)
 
 
 def _goes_by_fold(task: Task, graph: AnyGraph, candidates: Sequence[Candidate]) -> bool:
@@ -128,25 +132,26 @@ def _closed_form(task: Task, problem: Problem, members: Sequence[Candidate]) -> 
     return HeldOut(members, decisions, None, is_exact=True)
 
 
-def _one_by_one(task: Task, problem: Problem, members: Sequence[Candidate]) -> Iterator[HeldOut]:
-    """Candidates of one ratio by falling ambient penalty, each started from the one before."""
+def _from_fits(task: Task, fits: Sequence[tuple[Candidate, Fit]]) -> HeldOut:
+    """Decisions of some candidates by a criterion that starts from their fits."""
     is_race = task.criterion == "certified"
     criterion = CRITERIA["newton" if is_race else task.criterion]
-    start = None
-    _ = problem.deformed.labelled_gram
-    with blas_threads(1 if task.holdout == "labels" else None):
-        for candidate in members:
-            fit = at_ambient(problem, candidate).solve(start)
-            start = fit.labels
+    decisions, bounds = [], []
+    for _, fit in fits:
+        with blas_threads(1 if task.holdout == "labels" else None):
             parts = criterion(
                 fit, task.folds, task.holdout, bounds=is_race, **task.criterion_params
             )
-            pairs = list(zip(task.folds, parts, strict=True))
-            decisions = [_on_test_labels(problem, f, p, p.decisions)[None] for f, p in pairs]
-            bounds = None
-            if is_race:
-                bounds = [_on_test_labels(problem, f, p, p.error_bounds)[None] for f, p in pairs]
-            yield HeldOut([candidate], decisions, bounds, task.criterion == "exact")
+        pairs = list(zip(task.folds, parts, strict=True))
+        decisions.append([_on_test_labels(fit.problem, f, p, p.decisions) for f, p in pairs])
+        if is_race:
+            bounds.append([_on_test_labels(fit.problem, f, p, p.error_bounds) for f, p in pairs])
+    return HeldOut(
+        [candidate for candidate, _ in fits],
+        [np.stack(fold) for fold in zip(*decisions, strict=True)],
+        [np.stack(fold) for fold in zip(*bounds, strict=True)] if is_race else None,
+        task.criterion == "exact",
+    )
 
 
 def _on_test_labels(

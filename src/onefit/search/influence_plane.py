@@ -34,7 +34,7 @@ from onefit.factors import nonempty_rows
 from onefit.folds import Fold
 from onefit.problem import Fit, Problem
 from onefit.search.candidates import Candidate
-from onefit.search.task import at_ambient
+from onefit.search.stacks import stacked_fits
 from onefit.solvers.correction import label_correction
 from onefit.solvers.dense import solve_dense
 from onefit.solvers.hessian import nystrom_features
@@ -153,10 +153,7 @@ def influence_plane(
     nystrom: NystromSpread | None = None,
 ) -> list[FloatArray]:
     """Decisions (a, m, q) on the test labels of every fold, for the candidates of one ratio."""
-    fits: list[Fit] = []
-    for candidate in members:
-        start = fits[-1].labels if fits else None
-        fits.append(at_ambient(problem, candidate).solve(start))
+    fits = [fit for part in stacked_fits([(members, problem)]) for _, fit in part]
     spread = label_spread(problem)
     if nystrom is None:
         changes = label_influence(spread, fits, folds, laplacians)

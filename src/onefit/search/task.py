@@ -26,6 +26,7 @@ __all__ = [
     "by_deformation",
     "closed_form",
     "default_repeats",
+    "label_params",
     "restored",
 ]
 
@@ -101,20 +102,24 @@ def default_repeats(loss: Loss, holdout: Holdout) -> int:
     return 5 if loss.is_quadratic else 3
 
 
+def label_params(candidate: Candidate) -> str:
+    """What the label problem of a candidate depends on besides kernel, graph and penalties."""
+    return repr([getattr(candidate.model, name, None) for name in _LABEL_PARAMS])
+
+
 def by_deformation(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
     """Candidates that differ in the ambient penalty alone once the ratio is fixed.
 
-    Those of a group come by falling ambient penalty, so that each can start from the one before.
+    Those of a group come by falling ambient penalty, and groups of one loss stand together.
     """
     groups: dict[Any, list[Candidate]] = {}
     for candidate in candidates:
         model = candidate.model
         ratio = float(f"{float(model.manifold_penalty) / float(model.ambient_penalty):.12g}")
-        params = [getattr(model, name, None) for name in _LABEL_PARAMS]
-        groups.setdefault((ratio, repr(params)), []).append(candidate)
+        groups.setdefault((label_params(candidate), ratio), []).append(candidate)
     return [
-        sorted(members, key=lambda c: -float(c.model.ambient_penalty))
-        for members in groups.values()
+        sorted(groups[key], key=lambda c: -float(c.model.ambient_penalty))
+        for key in sorted(groups, key=lambda key: key[0])
     ]
 
 

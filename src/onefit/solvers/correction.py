@@ -17,6 +17,7 @@ import numpy as np
 from onefit._interrupts import aside
 from onefit._lapack import cho_factor, cho_solve
 from onefit._typing import FloatArray, IntArray
+from onefit.solvers.grams import Gram, blocks, gram_of
 
 __all__ = ["LabelCorrection", "label_correction", "label_response"]
 
@@ -51,13 +52,13 @@ def label_correction(G: FloatArray, curvature: FloatArray) -> LabelCorrection:
 
 
 def label_response(
-    G: FloatArray, curvature: FloatArray, xi: FloatArray, totals: FloatArray | None
+    G: Gram, curvature: FloatArray, xi: FloatArray, totals: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
     r"""Solve :math:`2\delta + F(G\delta + b) = \xi` with :math:`\sum_i \delta_i` = ``totals``.
 
-    Every column of ``curvature`` and ``xi``, of shape (l, m), is a system of its own. The solution
-    is :math:`\delta = \xi/2 - \tfrac12 C(G\xi/2 + b)`. Without an intercept (``totals`` None), or
-    without curvature to determine it, b is 0.
+    Every column of ``curvature`` and ``xi``, of shape (l, m), is a system of its own, with the
+    matrix that all share or its own. The solution is :math:`\delta = \xi/2 - \tfrac12 C(G\xi/2 +
+    b)`. Without an intercept (``totals`` None), or without curvature to determine it, b is 0.
     """
     right = 0.5 * (G @ xi)[:, :, None]
     if totals is not None:
@@ -69,7 +70,7 @@ def label_response(
     else:
         corrected = np.empty_like(right)
         for j, column in enumerate(curvature.T):
-            corrected[:, j] = label_correction(G, column)(right[:, j])
+            corrected[:, j] = label_correction(gram_of(G, j), column)(right[:, j])
     if not np.isfinite(corrected).all():
         raise np.linalg.LinAlgError("the system of the labels has no finite solution.")
     delta = 0.5 * (xi - corrected[:, :, 0])
@@ -81,7 +82,7 @@ def label_response(
     return delta - b * by_one, b
 
 
-def _corrected(G: FloatArray, curvature: FloatArray, x: FloatArray, size: int) -> FloatArray:
+def _corrected(G: Gram, curvature: FloatArray, x: FloatArray, size: int) -> FloatArray:
     """C(x) for x of shape (l, m, k), column by column, as one stack of systems of this size.
 
     Systems that are smaller are filled up with rows without curvature, of which nothing comes.
@@ -90,7 +91,7 @@ def _corrected(G: FloatArray, curvature: FloatArray, x: FloatArray, size: int) -
     own = active, np.arange(active.shape[1])
     root = np.sqrt(curvature[own]).T[:, :, None]
     rows = active.T
-    systems = root * G[rows[:, :, None], rows[:, None, :]] * root.swapaxes(1, 2)
+    systems = root * blocks(G, rows) * root.swapaxes(1, 2)
     systems[:, np.arange(size), np.arange(size)] += 2.0
     right = root * x[own].swapaxes(0, 1)
     solution = aside(systems.size * size, np.linalg.solve, systems, right)

@@ -12,7 +12,7 @@ expressed by their weights alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 
@@ -22,6 +22,7 @@ from onefit._lapack import cho_factor, cho_solve
 from onefit._typing import BoolArray, FloatArray, IntArray
 from onefit.losses import Loss, Square
 from onefit.solvers.correction import label_response
+from onefit.solvers.grams import Gram, largest_diagonal, some_columns
 from onefit.solvers.intercept import optimal_intercept
 from onefit.solvers.line_search import RestrictedObjective, minimize_restricted
 
@@ -29,6 +30,7 @@ __all__ = [
     "LabelFit",
     "damped_step",
     "evaluate",
+    "joined",
     "minimize_newton",
     "newton_direction",
     "settle_intercept",
@@ -43,7 +45,7 @@ _ROUNDING = 1e-14
 
 @dataclass(frozen=True)
 class LabelFit:
-    """Solutions of label problems with the same G, or candidates for them: one a column.
+    """Solutions of label problems, or candidates for them: one a column.
 
     ``beta``, ``values`` (f), ``slope`` (v loss') and ``curvature`` (v loss'') have shape (l, m);
     ``intercept``, ``steps``, the linear systems solved, and ``has_converged`` have shape (m,).
@@ -72,7 +74,7 @@ class LabelFit:
         """Whether every column met the tolerance."""
         return bool(self.has_converged.all())
 
-    def gradient_norms(self, G: FloatArray) -> FloatArray:
+    def gradient_norms(self, G: Gram) -> FloatArray:
         """Norms of the gradients in the deformed RKHS, sqrt(rho' G rho)."""
         rho = self.residual
         return np.sqrt(np.maximum(np.einsum("ij,ij->j", rho, G @ rho), 0.0))
@@ -82,15 +84,15 @@ class LabelFit:
         return LabelFit(*(getattr(self, part.name)[..., which] for part in fields(self)))
 
 
-def _joined(fits: list[LabelFit], order: IntArray) -> LabelFit:
-    """The columns of several fits, each put to its place in ``order``."""
+def joined(fits: Sequence[LabelFit]) -> LabelFit:
+    """The columns of several fits, one after the other."""
     names = [part.name for part in fields(LabelFit)]
     parts = [np.concatenate([getattr(fit, name) for fit in fits], axis=-1) for name in names]
-    return LabelFit(*parts).columns(np.argsort(order))
+    return LabelFit(*parts)
 
 
 def evaluate(
-    G: FloatArray,
+    G: Gram,
     Y: FloatArray,
     V: FloatArray,
     loss: Loss,
@@ -107,7 +109,7 @@ def evaluate(
 
 
 def newton_direction(
-    G: FloatArray, state: LabelFit, fit_intercept: bool
+    G: Gram, state: LabelFit, fit_intercept: bool
 ) -> tuple[FloatArray, FloatArray]:
     r"""Newton's directions (delta, delta_b), with :math:`F = \mathrm{diag}(v \ell'')`.
 
@@ -120,7 +122,7 @@ def newton_direction(
 
 
 def settle_intercept(
-    G: FloatArray, Y: FloatArray, V: FloatArray, loss: Loss, state: LabelFit
+    G: Gram, Y: FloatArray, V: FloatArray, loss: Loss, state: LabelFit
 ) -> LabelFit:
     """Move intercepts to their optimum where Newton's equations leave them open.
 
@@ -138,7 +140,7 @@ def settle_intercept(
 
 
 def damped_step(
-    G: FloatArray,
+    G: Gram,
     Y: FloatArray,
     V: FloatArray,
     loss: Loss,
@@ -160,7 +162,7 @@ def damped_step(
     largest = np.abs(change).max(axis=0, initial=0.0)
     # A change of values that is but rounding has slopes that say nothing: all of the step is in
     # beta, whose way is the whole one.
-    terms = np.abs(np.diagonal(G)).max(initial=0.0) * np.abs(delta).sum(axis=0)
+    terms = largest_diagonal(G) * np.abs(delta).sum(axis=0)
     t[largest <= _ROUNDING * np.maximum(1.0, terms)] = 1.0
     moved = evaluate(G, Y, V, loss, state.beta + t * delta, state.intercept + t * delta_b)
     largest += np.abs(state.intercept - before)
@@ -168,7 +170,7 @@ def damped_step(
 
 
 def minimize_newton(
-    G: FloatArray,
+    G: Gram,
     Y: FloatArray,
     V: FloatArray,
     loss: Loss,
@@ -194,17 +196,18 @@ def minimize_newton(
         if has_ended.any():
             last = replace(state, has_converged=has_ended).columns(has_ended)
             if fit_intercept:
-                last = settle_intercept(G, Y[:, has_ended], V[:, has_ended], loss, last)
+                own = some_columns(G, has_ended), Y[:, has_ended], V[:, has_ended]
+                last = settle_intercept(*own, loss, last)
             ended.append(last)
             order.append(places[has_ended])
             goes_on = ~has_ended
             state, places = state.columns(goes_on), places[goes_on]
-            Y, V = Y[:, goes_on], V[:, goes_on]
+            G, Y, V = some_columns(G, goes_on), Y[:, goes_on], V[:, goes_on]
         if not places.size:
             break
     if fit_intercept:
         state = settle_intercept(G, Y, V, loss, state)
-    return _joined([*ended, state], np.concatenate([*order, places]))
+    return joined([*ended, state]).columns(np.argsort(np.concatenate([*order, places])))
 
 
 def solve_labels(
