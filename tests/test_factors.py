@@ -1,6 +1,7 @@
 """Features in blocks against features that are held, and the memory they take."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -50,6 +51,23 @@ class TestKernelFactor:
             B = factor.features
             assert_allclose(form, B.T @ S.toarray() @ B, atol=1e-10)
             assert_allclose(form, form.T, atol=0)
+
+    def test_the_kernel_between_labels_is_computed_once(self):
+        """Every graph and fold of a search has a basis of its own that asks for it."""
+        kernel, asked = Kernel(width=1.0), []
+
+        def between(rows):
+            asked.append(rows)
+            return kernel(X[rows], X[rows])
+
+        factor = replace(factor_kernel(kernel(X, X)), between=between)
+        rows = np.array([5, 2, 9])
+        bases = [plane_basis(factor, L, rows) for _ in range(2)]
+        for basis in bases:
+            assert_allclose(basis.labelled_kernel, kernel(X[rows], X[rows]))
+        assert len(asked) == 1
+        assert_allclose(factor.kernel_between(rows[:2]), kernel(X[rows[:2]], X[rows[:2]]))
+        assert factor_kernel(kernel(X, X)).kernel_between(rows) is None
 
 
 class TestBlockFactor:

@@ -345,8 +345,9 @@ class FeatureBasis:
     @cached_property
     def labelled_kernel(self) -> FloatArray | None:
         """Kernel between the labelled rows, if the factor knows it."""
-        between = self.factor.between if isinstance(self.factor, KernelFactor) else None
-        return None if between is None else between(self.labelled)
+        if not isinstance(self.factor, KernelFactor):
+            return None
+        return self.factor.kernel_between(self.labelled)
 
     def values(self, coef: FloatArray) -> FloatArray:
         return self.factor.values(coef)

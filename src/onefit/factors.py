@@ -132,6 +132,23 @@ class KernelFactor:
     def squared_norms(self) -> FloatArray:
         return np.einsum("ij,ij->i", self.features, self.features)
 
+    def kernel_between(self, rows: IntArray) -> FloatArray | None:
+        """The kernel's own entries between some rows, which all graphs and folds ask for.
+
+        None where the factor does not know them.
+        """
+        if self.between is None:
+            return None
+        key = rows.tobytes()
+        if key not in self._entries:
+            self._entries.clear()
+            self._entries[key] = self.between(rows)
+        return self._entries[key]
+
+    @cached_property
+    def _entries(self) -> dict[bytes, FloatArray]:
+        return {}
+
     def quadratic_form(self, S: Operator) -> FloatArray:
         if isinstance(S, SquaredLaplacian):
             smoothed = drop_negligible(sparse_product(S.root, self.features))

@@ -221,11 +221,15 @@ def _subtract_near_rows(
 
 def _numbers_of_rows(X: FloatArray, Y: FloatArray) -> tuple[IntArray, IntArray]:
     """Numbers of the rows of X and Y by which equal ones are known."""
-    both = X if X is Y else np.vstack([X, Y])
-    # -0.0 is another number of bits than 0.0.
-    _, numbers = np.unique(both + 0.0, axis=0, return_inverse=True)
-    numbers = numbers.ravel()
-    return numbers[: X.shape[0]], numbers[-Y.shape[0] :]
+    known: dict[bytes, int] = {}
+
+    def numbered(rows: FloatArray) -> IntArray:
+        # -0.0 is another number of bits than 0.0.
+        keys = (row.tobytes() for row in rows + 0.0)
+        return np.array([known.setdefault(key, len(known)) for key in keys], dtype=np.intp)
+
+    numbers = numbered(X)
+    return numbers, numbers if X is Y else numbered(Y)
 
 
 def evenly_spaced_rows(n_rows: int, n_wanted: int) -> IntArray:
