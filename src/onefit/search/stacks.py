@@ -137,11 +137,10 @@ def label_stacks(ratios: Ratios, kept: BoolArray | None = None) -> Iterator[Labe
 
 
 def _room(problem: Problem) -> float:
-    """Gram matrices in the memory that a basis has taken."""
+    """Gram matrices in the memory of one matrix of the basis, of which its making has had some."""
     if not isinstance(problem.basis, FeatureBasis):
         return 1.0
-    d, l = problem.basis.factor.landmarks.size, problem.n_labelled
-    return float(d * (d + l) / l**2)
+    return float((problem.basis.factor.landmarks.size / problem.n_labelled) ** 2)
 
 
 def _stacked(
