@@ -52,8 +52,7 @@ from onefit.search.influence_plane import (
 )
 from onefit.search.stacks import Ratios, fits_of_plane, label_stacks
 from onefit.search.task import Task, by_deformation, closed_form
-from onefit.solvers.labels import LabelFit
-from onefit.solvers.labels import joined as joined_fits
+from onefit.solvers.labels import LabelFit, joined_fits
 
 CRITERIA = ("exact", "newton", "labels", "bif", "bif_nystrom", "bif_product", "bif_leverage")
 

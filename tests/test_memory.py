@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from onefit import LapRLSRegressor, ManifoldSearchCV
+from onefit import LapLogisticRegression, LapRLSRegressor, ManifoldSearchCV
 from onefit.assembly import GraphSettings, KernelSettings
 from onefit.memory import fit_bytes, graph_bytes, most_components
 
@@ -86,3 +86,20 @@ def test_a_search_keeps_to_the_limit_of_its_estimator():
     with pytest.warns(UserWarning, match="using n_components"):
         search.fit(X, Y)
     assert search.best_estimator_.n_components_ == search.cv_results_["n_components"][0]
+
+
+@pytest.mark.parametrize("criterion, holdout", [("exact", "labels"), ("exact", "points")])
+def test_candidates_that_are_solved_together_take_no_memory_of_their_own(criterion, holdout):
+    """Each has a Gram matrix of all labels, which are nearly all rows here."""
+    n = 500
+    y = np.where(np.arange(n) < 450, X[:n, 0] > 0, -1)
+    model = LapLogisticRegression(tol=1e-2)
+
+    def peak(n_candidates):
+        grid = {"ambient_penalty": np.logspace(-3, 0, n_candidates), "manifold_penalty": [0.0, 1.0]}
+        search = ManifoldSearchCV(
+            model, grid, cv=2, criterion=criterion, holdout=holdout, refit=False
+        )
+        return peak_of(lambda: search.fit(X[:n], y)) / (8 * n**2)
+
+    assert peak(12) < peak(4) + 1.5

@@ -55,6 +55,6 @@ def test_a_search_computes_without_them(monkeypatch):
     monkeypatch.setattr(evaluate, "held_out", lambda *a: seen.append(small()) or held_out(*a))
     X, y = moons()
     ManifoldSearchCV(LapSVC(), {"kernel_width": [0.5, 1.0]}, cv=3).fit(X, y)
-    assert len(seen) == 2
+    assert len(seen) == 2  # kernels
     assert not any(any(one) for one in seen)
     assert all(small())

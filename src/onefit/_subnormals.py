@@ -36,17 +36,18 @@ def _libm() -> ctypes.CDLL | None:
 
 @contextmanager
 def subnormals_as_zero() -> Iterator[None]:
-    """Let this thread, and those that it starts, compute without subnormal numbers.
+    """Let this thread compute without subnormal numbers.
 
-    Elsewhere than on Linux with an x86-64 processor it does nothing.
+    Threads that it starts do so, too, for as long as they live; those that BLAS has started before,
+    when it was loaded, do not. Elsewhere than on Linux with an x86-64 processor it does nothing.
     """
     libm = _libm()
     if libm is None:
         yield
         return
     before = _control(libm)
-    _set_control(libm, before | _FLUSH)
     try:
+        _set_control(libm, before | _FLUSH)
         yield
     finally:
         _set_control(libm, _control(libm) & ~_FLUSH | before & _FLUSH)

@@ -140,10 +140,12 @@ class KernelFactor:
         if self.between is None:
             return None
         key = rows.tobytes()
-        if key not in self._entries:
+        entries = self._entries.get(key)
+        if entries is None:
+            entries = self.between(rows)
             self._entries.clear()
-            self._entries[key] = self.between(rows)
-        return self._entries[key]
+            self._entries[key] = entries
+        return entries
 
     @cached_property
     def _entries(self) -> dict[bytes, FloatArray]:

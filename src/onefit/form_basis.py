@@ -107,12 +107,14 @@ class FormBasis(FeatureBasis):
 
 @dataclass(frozen=True)
 class _DeformedForm:
-    """The deformed kernel of one ratio, factored when somebody asks."""
+    """The deformed kernel of one ratio, factored when somebody asks.
+
+    Nobody asks twice in a search, which needs G alone: the factor, as large as M, is not kept.
+    """
 
     basis: FormBasis
     ratio: float
 
-    @cached_property
     def _factor(self) -> tuple[FloatArray, bool] | None:
         system = self.ratio * self.basis.form.T
         system.flat[:: len(system) + 1] += 1.0
@@ -129,15 +131,16 @@ class _DeformedForm:
     def labelled_gram(self) -> FloatArray:
         G = self.basis.series(self.ratio)
         if G is None:
-            if self._factor is None:
+            factor = self._factor()
+            if factor is None:
                 return self._reduced.labelled_gram
-            columns = self.basis.labelled_features.T
-            half = solve_triangular(self._factor[0], columns, lower=True)
+            half = solve_triangular(factor[0], self.basis.labelled_features.T, lower=True)
             G = product(half.T, half)
         return symmetric_gram(G, self.basis.labelled_kernel, slice(None))
 
     def solve(self, coef: FloatArray) -> FloatArray:
-        return self._reduced.solve(coef) if self._factor is None else cho_solve(self._factor, coef)
+        factor = self._factor()
+        return self._reduced.solve(coef) if factor is None else cho_solve(factor, coef)
 
     def expand(self, beta: FloatArray) -> FloatArray:
         return self.solve(product(self.basis.labelled_features.T, beta))

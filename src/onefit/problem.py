@@ -92,15 +92,14 @@ class Problem:
             other.__dict__["deformed"] = self.deformed
         return other
 
-    def solve(self, start: LabelFit | None = None) -> Fit:
-        """Minimise the objective on all labels, Newton's method beginning at ``start``."""
+    def solve(self) -> Fit:
+        """Minimise the objective on all labels."""
         labels = solve_labels(
             self.gram,
             self.targets,
             self.weights.normalized(),
             self.loss,
             fit_intercept=self.fit_intercept,
-            start=start,
             tol=self.tol,
             max_iter=self.max_iter,
         )

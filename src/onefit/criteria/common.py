@@ -14,7 +14,7 @@ from onefit._typing import FloatArray, IntArray
 from onefit.folds import Fold
 from onefit.problem import Fit, Problem
 from onefit.solvers.intercept import optimal_intercept
-from onefit.solvers.labels import LabelFit, evaluate
+from onefit.solvers.labels import MOST_COLUMNS, LabelFit, evaluate
 from onefit.solvers.points import FoldColumn, FoldsState, FoldSystems
 
 __all__ = [
@@ -28,9 +28,6 @@ __all__ = [
 ]
 
 Holdout = Literal["labels", "points"]
-
-#: Columns that Newton's method on labels works on at a time.
-_MOST_COLUMNS = 100
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,7 @@ def label_columns(fit: Fit, folds: Sequence[Fold]) -> Iterator[LabelColumns]:
     """The label problems of all folds, a limited number of columns at a time."""
     problem = fit.problem
     q = problem.targets.shape[1]
-    for batch in gen_batches(len(folds), max(_MOST_COLUMNS // q, 1)):
+    for batch in gen_batches(len(folds), max(MOST_COLUMNS // q, 1)):
         some = folds[batch]
         kept = [problem.weights.normalized(fold.kept_labels) * fold.kept_labels for fold in some]
         yield LabelColumns(

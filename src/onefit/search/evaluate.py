@@ -9,7 +9,6 @@ from functools import partial
 
 import numpy as np
 
-from onefit._subnormals import subnormals_as_zero
 from onefit._typing import FloatArray
 from onefit.anchors import AnyGraph
 from onefit.basis import PlaneBasis, plane_basis
@@ -24,7 +23,6 @@ from onefit.search.task import CandidateResult, HeldOut, Task
 __all__ = ["evaluate_group"]
 
 
-@subnormals_as_zero()
 def evaluate_group(
     task: Task, geometry: Geometry, group: KernelGroup
 ) -> tuple[list[list[CandidateResult]], list[str]]:

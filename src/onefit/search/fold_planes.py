@@ -30,7 +30,7 @@ from onefit.problem import Problem
 from onefit.search.candidates import Candidate
 from onefit.search.stacks import Ratios, fits_of_plane, label_stacks
 from onefit.search.task import HeldOut, Task, by_deformation, closed_form
-from onefit.solvers.labels import LabelFit, joined
+from onefit.solvers.labels import LabelFit, joined_fits
 
 __all__ = ["held_out_points", "point_problems"]
 
@@ -125,8 +125,7 @@ def _refits(
 ) -> Iterator[tuple[Candidate, FloatArray]]:
     """Decisions (m, q) on the fold's test labels for every candidate."""
     for stack in label_stacks(ratios, fold.kept_labels):
-        full = joined([fits[candidate.index] for candidate in stack.members])
-        with blas_threads(1):
-            is_exact = criterion == "exact"
-            values = stack.refit(full).values if is_exact else stack.newton_values(full)
+        full = joined_fits([fits[candidate.index] for candidate in stack.members])
+        is_exact = criterion == "exact"
+        values = stack.refit(full).values if is_exact else stack.newton_values(full)
         yield from stack.each(values[fold.test_labels])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -38,11 +38,11 @@ _CANDIDATES_FOR_A_FOLD = 2
 def held_out(
     task: Task, basis: PlaneBasis, graph: AnyGraph, candidates: Sequence[Candidate]
 ) -> Iterator[HeldOut]:
-    """Decisions of all candidates, those of one deformation after the other.
+    """Decisions of all candidates, in parts.
 
     LinAlgError where they are no numbers, whatever has overflowed or failed on the way.
     """
-    parts = _by_deformation(task, basis, graph, candidates)
+    parts = _in_parts(task, basis, graph, candidates)
     while True:
         # Not around the loop of whoever asks, who may want to hear of overflow in scores.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -54,7 +54,7 @@ def held_out(
         yield part
 
 
-def _by_deformation(
+def _in_parts(
     task: Task, basis: PlaneBasis, graph: AnyGraph, candidates: Sequence[Candidate]
 ) -> Iterator[HeldOut]:
     if _goes_by_fold(task, graph, candidates):
@@ -132,12 +132,13 @@ def _closed_form(task: Task, problem: Problem, members: Sequence[Candidate]) -> 
     return HeldOut(members, decisions, None, is_exact=True)
 
 
-def _from_fits(task: Task, fits: Sequence[tuple[Candidate, Fit]]) -> HeldOut:
+def _from_fits(task: Task, fits: Iterable[tuple[Candidate, Fit]]) -> HeldOut:
     """Decisions of some candidates by a criterion that starts from their fits."""
     is_race = task.criterion == "certified"
     criterion = CRITERIA["newton" if is_race else task.criterion]
-    decisions, bounds = [], []
-    for _, fit in fits:
+    members, decisions, bounds = [], [], []
+    for candidate, fit in fits:
+        members.append(candidate)
         with blas_threads(1 if task.holdout == "labels" else None):
             parts = criterion(
                 fit, task.folds, task.holdout, bounds=is_race, **task.criterion_params
@@ -147,7 +148,7 @@ def _from_fits(task: Task, fits: Sequence[tuple[Candidate, Fit]]) -> HeldOut:
         if is_race:
             bounds.append([_on_test_labels(fit.problem, f, p, p.error_bounds) for f, p in pairs])
     return HeldOut(
-        [candidate for candidate, _ in fits],
+        members,
         [np.stack(fold) for fold in zip(*decisions, strict=True)],
         [np.stack(fold) for fold in zip(*bounds, strict=True)] if is_race else None,
         task.criterion == "exact",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from onefit._threads import blas_threads
 from onefit._typing import BoolArray, FloatArray
@@ -21,16 +22,16 @@ from onefit.search.candidates import Candidate
 from onefit.search.task import Task, at_ambient, by_deformation, label_params
 from onefit.solvers.convergence import warn_not_converged
 from onefit.solvers.correction import label_response
-from onefit.solvers.grams import GramStack, gram_of
-from onefit.solvers.labels import LabelFit, evaluate, joined, minimize_newton, solve_square
+from onefit.solvers.grams import GramStack
+from onefit.solvers.labels import MOST_COLUMNS, LabelFit, solve_labels
 
 __all__ = ["LabelStack", "Ratios", "fits_of_plane", "label_stacks", "stacked_fits"]
 
 #: Problems of some ratios of penalties, with the candidates that have them.
 Ratios: TypeAlias = Iterable[tuple[Sequence[Candidate], Problem]]
 
-#: Columns that Newton's method works on at a time.
-_MOST_COLUMNS = 100
+#: Labels up to which BLAS is faster with one thread.
+_FEW_LABELS = 1000
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class LabelStack:
     members : list of Candidate
         The candidates.
     problems : list of Problem
-        Their problems, of the same loss.
+        The problems of their ratios, one for each of them.
     gram : GramStack
         G of every column.
     targets, weights : arrays of shape (l, m)
@@ -62,6 +63,10 @@ class LabelStack:
         """The first of the problems, for what they share."""
         return self.problems[0]
 
+    @property
+    def _threads(self) -> int | None:
+        return 1 if self.problem.n_labelled <= _FEW_LABELS else None
+
     def each(self, columns: FloatArray) -> Iterator[tuple[Candidate, FloatArray]]:
         """The candidates with their columns of an array (l, m)."""
         parts = np.split(columns, len(self.members), axis=1)
@@ -73,36 +78,28 @@ class LabelStack:
         Each starts at the solution of the square loss, which takes fewer steps from there than from
         the optimum of a larger ambient penalty.
         """
-        intercept = self.problem.fit_intercept
-        starts = [
-            solve_square(
-                gram_of(self.gram, j),
-                self.targets[:, [j]],
-                self.weights[:, j],
-                fit_intercept=intercept,
-            )
-            for j in range(self.targets.shape[1])
-        ]
-        return self._minimize(joined(starts), self.problem.tol)
+        return self._solve(None, self.problem.tol)
 
     def refit(self, start: LabelFit, tol: float | None = None) -> LabelFit:
         """The optimum of every column from solutions of other problems, of a fold."""
-        refit = self._minimize(start, self.problem.tol if tol is None else tol)
+        refit = self._solve(start, self.problem.tol if tol is None else tol)
         if not refit.converged:
             worst = float(refit.gradient_norms(self.gram)[~refit.has_converged].max())
-            warn_not_converged("a fold", self.problem.max_iter, worst)
+            warn_not_converged("some candidates on a fold", self.problem.max_iter, worst)
         return refit
 
-    def _minimize(self, start: LabelFit, tol: float) -> LabelFit:
-        problem = self.problem
-        arguments = self.gram, self.targets, self.weights, problem.loss
-        return minimize_newton(
-            *arguments,
-            evaluate(*arguments, start.beta, start.intercept),
-            fit_intercept=problem.fit_intercept,
-            tol=tol,
-            max_iter=problem.max_iter,
-        )
+    def _solve(self, start: LabelFit | None, tol: float) -> LabelFit:
+        with blas_threads(self._threads):
+            return solve_labels(
+                self.gram,
+                self.targets,
+                self.weights,
+                self.problem.loss,
+                fit_intercept=self.problem.fit_intercept,
+                start=start,
+                tol=tol,
+                max_iter=self.problem.max_iter,
+            )
 
     def newton_values(self, full: LabelFit) -> FloatArray:
         r"""Values on the labels after one Newton step from f on problems with other kernels.
@@ -115,20 +112,21 @@ class LabelStack:
         curvature = v * loss.second_derivative(self.targets, f)
         xi = curvature * f - v * loss.derivative(self.targets, f)
         totals = np.zeros(f.shape[1]) if self.problem.fit_intercept else None
-        beta, b = label_response(self.gram, curvature, xi, totals)
+        with blas_threads(self._threads):
+            beta, b = label_response(self.gram, curvature, xi, totals)
         if self.problem.fit_intercept:
             b = np.where(curvature.any(axis=0), b, full.intercept)
         return self.gram @ beta + b
 
 
 def label_stacks(ratios: Ratios, kept: BoolArray | None = None) -> Iterator[LabelStack]:
-    """The problems on the kept labels, as many at a time as have room beside their basis."""
+    """The problems on the kept labels: a hundred columns, in the room of a matrix of the basis."""
     waiting: list[tuple[Sequence[Candidate], Problem]] = []
     n_columns = 0
-    for members, problem in ratios:
+    for members, problem in _in_parts(ratios):
         n_new = len(members) * problem.targets.shape[1]
         is_other = bool(waiting) and label_params(waiting[0][0][0]) != label_params(members[0])
-        if is_other or n_columns + n_new > _MOST_COLUMNS or len(waiting) >= _room(problem):
+        if is_other or n_columns + n_new > MOST_COLUMNS or len(waiting) >= _room(problem):
             yield from _stacked(waiting, kept)
             waiting, n_columns = [], 0
         waiting.append((members, problem))
@@ -136,11 +134,18 @@ def label_stacks(ratios: Ratios, kept: BoolArray | None = None) -> Iterator[Labe
     yield from _stacked(waiting, kept)
 
 
-def _room(problem: Problem) -> float:
+def _in_parts(ratios: Ratios) -> Iterator[tuple[Sequence[Candidate], Problem]]:
+    """Candidates of a ratio, no more at a time than a stack takes."""
+    for members, problem in ratios:
+        for part in gen_batches(len(members), max(1, MOST_COLUMNS // problem.targets.shape[1])):
+            yield members[part], problem
+
+
+def _room(problem: Problem) -> int:
     """Gram matrices in the memory of one matrix of the basis, of which its making has had some."""
     if not isinstance(problem.basis, FeatureBasis):
-        return 1.0
-    return float((problem.basis.factor.landmarks.size / problem.n_labelled) ** 2)
+        return 1
+    return int((problem.basis.factor.landmarks.size / problem.n_labelled) ** 2)
 
 
 def _stacked(
@@ -149,8 +154,8 @@ def _stacked(
     if not waiting:
         return
     members = [candidate for part, _ in waiting for candidate in part]
-    problems = [at_ambient(problem, candidate) for part, problem in waiting for candidate in part]
-    ambient = np.array([problem.ambient_penalty for problem in problems])
+    problems = [problem for part, problem in waiting for _ in part]
+    ambient = np.array([float(candidate.model.ambient_penalty) for candidate in members])
     of = np.repeat(np.arange(len(waiting)), [len(part) for part, _ in waiting])
     kernels = [problem.deformed.labelled_gram for _, problem in waiting]
     first = problems[0]
@@ -162,27 +167,31 @@ def _stacked(
     yield LabelStack(members, problems, gram, targets, weights)
 
 
-def stacked_fits(ratios: Ratios) -> Iterator[list[tuple[Candidate, Fit]]]:
-    """Candidates with their fits to all labels, those of a stack together."""
+def stacked_fits(ratios: Ratios) -> Iterator[Iterator[tuple[Candidate, Fit]]]:
+    """Candidates with their fits to all labels, those of a stack together.
+
+    A fit comes when it is asked for, and has a Gram matrix of its own while somebody holds it.
+    """
     for stack in label_stacks(ratios):
-        with blas_threads(1):
-            fits = _fits(stack)
-        yield list(zip(stack.members, fits, strict=True))
+        is_quadratic = stack.problem.loss.is_quadratic
+        yield _closed_forms(stack) if is_quadratic else _columns(stack, stack.fit())
 
 
-def _fits(stack: LabelStack) -> list[Fit]:
-    if stack.problem.loss.is_quadratic:
-        return [problem.solve() for problem in stack.problems]
-    fit, q = stack.fit(), stack.problem.targets.shape[1]
-    return [
-        Fit(problem, fit.columns(slice(j * q, (j + 1) * q)))
-        for j, problem in enumerate(stack.problems)
-    ]
+def _closed_forms(stack: LabelStack) -> Iterator[tuple[Candidate, Fit]]:
+    for candidate, problem in zip(stack.members, stack.problems, strict=True):
+        yield candidate, at_ambient(problem, candidate).solve()
+
+
+def _columns(stack: LabelStack, fit: LabelFit) -> Iterator[tuple[Candidate, Fit]]:
+    q = stack.problem.targets.shape[1]
+    for j, (candidate, problem) in enumerate(zip(stack.members, stack.problems, strict=True)):
+        own = fit.columns(slice(j * q, (j + 1) * q))
+        yield candidate, Fit(at_ambient(problem, candidate), own)
 
 
 def fits_of_plane(
     task: Task, basis: PlaneBasis, graph: AnyGraph, candidates: Iterable[Candidate]
-) -> Iterator[list[tuple[Candidate, Fit]]]:
+) -> Iterator[Iterator[tuple[Candidate, Fit]]]:
     """Candidates of one kernel and graph with their fits to all labels, stack by stack."""
     return stacked_fits(
         (members, members[0].model._pose_problem(basis, graph, task.targets, task.sample))

@@ -110,17 +110,14 @@ def label_params(candidate: Candidate) -> str:
 def by_deformation(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
     """Candidates that differ in the ambient penalty alone once the ratio is fixed.
 
-    Those of a group come by falling ambient penalty, and groups of one loss stand together.
+    Groups of one loss stand together.
     """
     groups: dict[Any, list[Candidate]] = {}
     for candidate in candidates:
         model = candidate.model
         ratio = float(f"{float(model.manifold_penalty) / float(model.ambient_penalty):.12g}")
         groups.setdefault((label_params(candidate), ratio), []).append(candidate)
-    return [
-        sorted(groups[key], key=lambda c: -float(c.model.ambient_penalty))
-        for key in sorted(groups, key=lambda key: key[0])
-    ]
+    return [groups[key] for key in sorted(groups, key=lambda key: key[0])]
 
 
 def at_ambient(problem: Problem, candidate: Candidate) -> Problem:

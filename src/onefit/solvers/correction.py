@@ -17,7 +17,7 @@ import numpy as np
 from onefit._interrupts import aside
 from onefit._lapack import cho_factor, cho_solve
 from onefit._typing import FloatArray, IntArray
-from onefit.solvers.grams import Gram, blocks, gram_of
+from onefit.solvers.grams import Gram, block_of, blocks
 
 __all__ = ["LabelCorrection", "label_correction", "label_response"]
 
@@ -42,11 +42,11 @@ class LabelCorrection:
         return result
 
 
-def label_correction(G: FloatArray, curvature: FloatArray) -> LabelCorrection:
-    """Factor 2I + F^1/2 G F^1/2 on the rows with curvature."""
+def label_correction(G: Gram, curvature: FloatArray, column: int = 0) -> LabelCorrection:
+    """Factor 2I + F^1/2 G F^1/2 on the rows with curvature, G that of a column."""
     active = np.flatnonzero(curvature > 0.0)
     root = np.sqrt(curvature[active])
-    system = root[:, None] * G[np.ix_(active, active)] * root
+    system = root[:, None] * block_of(G, column, active) * root
     system.flat[:: active.size + 1] += 2.0
     return LabelCorrection(active, root, cho_factor(system))
 
@@ -70,7 +70,7 @@ def label_response(
     else:
         corrected = np.empty_like(right)
         for j, column in enumerate(curvature.T):
-            corrected[:, j] = label_correction(gram_of(G, j), column)(right[:, j])
+            corrected[:, j] = label_correction(G, column, j)(right[:, j])
     if not np.isfinite(corrected).all():
         raise np.linalg.LinAlgError("the system of the labels has no finite solution.")
     delta = 0.5 * (xi - corrected[:, :, 0])

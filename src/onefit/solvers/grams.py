@@ -16,7 +16,15 @@ import numpy as np
 
 from onefit._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Gram", "GramStack", "blocks", "gram_of", "largest_diagonal", "some_columns"]
+__all__ = [
+    "Gram",
+    "GramStack",
+    "block_of",
+    "blocks",
+    "changes",
+    "largest_diagonal",
+    "some_columns",
+]
 
 
 @dataclass(frozen=True)
@@ -65,9 +73,18 @@ def some_columns(G: Gram, which: BoolArray) -> Gram:
     return G
 
 
-def gram_of(G: Gram, column: int) -> FloatArray:
-    """The matrix of one column."""
-    return G.kernels[G.of[column]] / G.ambient[column] if isinstance(G, GramStack) else G
+def changes(G: Gram, n_columns: int) -> BoolArray:
+    """Whether a column, from the second on, has another matrix than the one before it."""
+    if not isinstance(G, GramStack):
+        return np.zeros(max(n_columns - 1, 0), dtype=bool)
+    return (np.diff(G.of) != 0) | (np.diff(G.ambient) != 0.0)
+
+
+def block_of(G: Gram, column: int, rows: IntArray) -> FloatArray:
+    """The block of some rows in the matrix of one column."""
+    if isinstance(G, GramStack):
+        return G.kernels[G.of[column]][np.ix_(rows, rows)] / G.ambient[column]
+    return G[np.ix_(rows, rows)]
 
 
 def blocks(G: Gram, rows: IntArray) -> FloatArray:

@@ -22,15 +22,16 @@ from onefit._lapack import cho_factor, cho_solve
 from onefit._typing import BoolArray, FloatArray, IntArray
 from onefit.losses import Loss, Square
 from onefit.solvers.correction import label_response
-from onefit.solvers.grams import Gram, largest_diagonal, some_columns
+from onefit.solvers.grams import Gram, block_of, changes, largest_diagonal, some_columns
 from onefit.solvers.intercept import optimal_intercept
 from onefit.solvers.line_search import RestrictedObjective, minimize_restricted
 
 __all__ = [
+    "MOST_COLUMNS",
     "LabelFit",
     "damped_step",
     "evaluate",
-    "joined",
+    "joined_fits",
     "minimize_newton",
     "newton_direction",
     "settle_intercept",
@@ -39,6 +40,8 @@ __all__ = [
     "square_weights",
 ]
 
+#: Columns that Newton's method should work on at a time.
+MOST_COLUMNS = 100
 #: A sum that is smaller, relative to its terms, is none.
 _ROUNDING = 1e-14
 
@@ -84,7 +87,7 @@ class LabelFit:
         return LabelFit(*(getattr(self, part.name)[..., which] for part in fields(self)))
 
 
-def joined(fits: Sequence[LabelFit]) -> LabelFit:
+def joined_fits(fits: Sequence[LabelFit]) -> LabelFit:
     """The columns of several fits, one after the other."""
     names = [part.name for part in fields(LabelFit)]
     parts = [np.concatenate([getattr(fit, name) for fit in fits], axis=-1) for name in names]
@@ -207,11 +210,11 @@ def minimize_newton(
             break
     if fit_intercept:
         state = settle_intercept(G, Y, V, loss, state)
-    return joined([*ended, state]).columns(np.argsort(np.concatenate([*order, places])))
+    return joined_fits([*ended, state]).columns(np.argsort(np.concatenate([*order, places])))
 
 
 def solve_labels(
-    G: FloatArray,
+    G: Gram,
     Y: FloatArray,
     v: FloatArray,
     loss: Loss,
@@ -225,8 +228,9 @@ def solve_labels(
 
     Parameters
     ----------
-    G : array of shape (l, l)
-        Deformed kernel of the labelled rows, divided by the ambient penalty.
+    G : array of shape (l, l), or GramStack
+        Deformed kernel of the labelled rows, divided by the ambient penalty: one for all columns,
+        or each column's own.
     Y : array of shape (l, m)
         Targets; +-1 for the classification losses.
     v : array of shape (l,) or (l, m)
@@ -253,30 +257,26 @@ def solve_labels(
     )
 
 
-def solve_square(
-    G: FloatArray, Y: FloatArray, v: FloatArray, *, fit_intercept: bool = False
-) -> LabelFit:
+def solve_square(G: Gram, Y: FloatArray, v: FloatArray, *, fit_intercept: bool = False) -> LabelFit:
     r"""Closed form of (3) for the square loss: :math:`(G + \mathrm{diag}(1/v))\beta = y - b`."""
     beta, b = np.zeros_like(Y), np.zeros(Y.shape[1])
-    for weights, columns in _by_weights(v):
+    V = np.broadcast_to(v.reshape(len(Y), -1), Y.shape)
+    for columns in _alike(G, V):
+        weights = V[:, columns.start]
         rows = np.flatnonzero(weights)
         beta[rows, columns], b[columns] = square_weights(
-            G[np.ix_(rows, rows)], Y[rows, columns], weights[rows], fit_intercept
+            block_of(G, columns.start, rows), Y[rows, columns], weights[rows], fit_intercept
         )
-    V = np.broadcast_to(v.reshape(len(Y), -1), Y.shape)
     fit = evaluate(G, Y, V, Square(), beta, b)
     return replace(fit, steps=fit.steps + 1, has_converged=~fit.has_converged)
 
 
-def _by_weights(v: FloatArray) -> Iterator[tuple[FloatArray, slice]]:
-    """Weights (l,) with the columns that have them; those of a fold stand side by side."""
-    if v.ndim == 1:
-        yield v, slice(None)
-        return
-    changes = np.flatnonzero(np.any(v[:, 1:] != v[:, :-1], axis=0)) + 1
-    ends = [0, *changes.tolist(), v.shape[1]]
-    for start, stop in pairwise(ends):
-        yield v[:, start], slice(start, stop)
+def _alike(G: Gram, V: FloatArray) -> Iterator[slice]:
+    """Columns of the same matrix and weights; those of a fold stand side by side."""
+    n_columns = V.shape[1]
+    differs = np.any(V[:, 1:] != V[:, :-1], axis=0) | changes(G, n_columns)
+    ends = [0, *(np.flatnonzero(differs) + 1).tolist(), n_columns]
+    return (slice(start, stop) for start, stop in pairwise(ends) if stop > start)
 
 
 def square_weights(
