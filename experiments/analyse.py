@@ -345,6 +345,7 @@ def main() -> None:
     table_selection(results)
     table_grids("grids", "former")
     table_grids("rules", "median")
+    table_grids("classes", "all")
     if (store.RESULTS / "methods").exists():
         table_peers(methods())
     table_2()

@@ -5,6 +5,7 @@
     python -m experiments.run default --jobs 2    # our search, and plain rules of choice
     python -m experiments.run grids --repeats 10  # other default grids, on other splits
     python -m experiments.run rules --repeats 10  # graphs and rules of choice for real targets
+    python -m experiments.run classes --repeats 10  # candidates and rules of choice for classes
     python -m experiments.run peers --repeats 10  # what one would take instead: error and time
     python -m experiments.run table2              # time against naive cross-validation
     python -m experiments.run nystrom             # the Nystrom bases against the exact ones
@@ -28,6 +29,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from threadpoolctl import threadpool_limits
 
 from experiments import (
+    class_rules,
     grids,
     nystrom,
     peers,
@@ -40,7 +42,17 @@ from experiments import (
     unit,
 )
 
-EXPERIMENTS = ["quick", "table1", "table2", "default", "grids", "rules", "peers", "nystrom"]
+EXPERIMENTS = [
+    "quick",
+    "table1",
+    "table2",
+    "default",
+    "grids",
+    "rules",
+    "classes",
+    "peers",
+    "nystrom",
+]
 #: A data set, a repeat, and (for methods) the name of a method.
 Unit = tuple[str, int, str]
 Rows = list[dict[str, Any]]
@@ -75,6 +87,15 @@ def main() -> None:
         splits = range(rules.FIRST, rules.FIRST + options.repeats)
         wanted = [(name, r, "") for r in splits for name in names if protocol.is_regression(name)]
         run("rules", wanted, _rules, options)
+    elif options.experiment == "classes":
+        splits = range(class_rules.FIRST, class_rules.FIRST + options.repeats)
+        wanted = [
+            (name, r, "")
+            for r in splits
+            for name in names
+            if not protocol.is_regression(name) and protocol.can_fit(name, r)
+        ]
+        run("classes", wanted, _class_rules, options)
     else:
         wanted = list(_methods(names, options.repeats))
         run("methods", wanted, _method, options)
@@ -146,6 +167,12 @@ def _grids(one: Unit) -> tuple[Unit, Rows, float]:
 def _rules(one: Unit) -> tuple[Unit, Rows, float]:
     name, repeat, _ = one
     errors, seconds = rules.evaluate(name, repeat)
+    return one, _errors(one, "grid", errors, seconds), seconds
+
+
+def _class_rules(one: Unit) -> tuple[Unit, Rows, float]:
+    name, repeat, _ = one
+    errors, seconds = class_rules.evaluate(name, repeat)
     return one, _errors(one, "grid", errors, seconds), seconds
 
 
