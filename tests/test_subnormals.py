@@ -1,4 +1,4 @@
-"""Subnormal numbers are zero while a search works, and only then."""
+"""Subnormal results are zero while a search computes held-out decisions, and only then."""
 
 import platform
 import sys
@@ -6,10 +6,11 @@ import threading
 
 import numpy as np
 import pytest
+from sklearn.metrics import make_scorer
 
 from onefit import ManifoldSearchCV
 from onefit._subnormals import subnormals_as_zero
-from onefit.search import evaluate
+from onefit.search import held_out
 from test_held_out import LapSVC, moons
 
 pytestmark = pytest.mark.skipif(
@@ -31,6 +32,7 @@ def test_within_and_after():
             assert not any(small())
         assert not any(small())
         assert np.array([2.3e-308]) * 1.0 == 2.3e-308
+        assert np.array([1e-310]) > 0.0  # what is not computed is what it was
     assert all(small())
 
 
@@ -49,12 +51,22 @@ def test_threads_that_are_started_within():
     assert not any(seen[0])
 
 
-def test_a_search_computes_without_them(monkeypatch):
-    seen = []
-    held_out = evaluate.held_out
-    monkeypatch.setattr(evaluate, "held_out", lambda *a: seen.append(small()) or held_out(*a))
+def test_a_search_computes_decisions_without_them_and_scores_with_them(monkeypatch):
+    seen, scored = [], []
+    fits_of_plane = held_out.fits_of_plane
+    monkeypatch.setattr(
+        held_out, "fits_of_plane", lambda *a: seen.append(small()) or fits_of_plane(*a)
+    )
+
+    def scoring(y, predicted):
+        scored.append(small())
+        return np.mean(y == predicted)
+
     X, y = moons()
-    ManifoldSearchCV(LapSVC(), {"kernel_width": [0.5, 1.0]}, cv=3).fit(X, y)
-    assert len(seen) == 2  # kernels
+    grid = {"kernel_width": [0.5, 1.0]}
+    ManifoldSearchCV(LapSVC(), grid, cv=3, scoring=make_scorer(scoring)).fit(X, y)
+    assert len(seen) == 2
     assert not any(any(one) for one in seen)
+    assert scored
+    assert all(all(one) for one in scored)
     assert all(small())

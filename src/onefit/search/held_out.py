@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from onefit._subnormals import subnormals_as_zero
 from onefit._threads import blas_threads
 from onefit._typing import FloatArray
 from onefit.anchors import AnyGraph, DistributedAnchorGraph
@@ -45,7 +46,7 @@ def held_out(
     parts = _in_parts(task, basis, graph, candidates)
     while True:
         # Not around the loop of whoever asks, who may want to hear of overflow in scores.
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"), subnormals_as_zero():
             part = next(parts, None)
         if part is None:
             return

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias, TypeVar
 from joblib import cpu_count
 from sklearn.pipeline import Pipeline
 
-from onefit._subnormals import subnormals_as_zero
 from onefit._threads import blas_threads
 from onefit.search.candidates import Job, KernelGroup, params_key
 from onefit.search.geometry import Geometry, geometry_of, preprocess
@@ -64,5 +63,5 @@ def _work_on(
     share: float,
 ) -> Done[T]:
     task, geometry = data
-    with blas_threads(threads), subnormals_as_zero():
+    with blas_threads(threads):
         return job.keys, work(task, geometry, job.group), share
