@@ -1,7 +1,7 @@
 """Results below 2.2e-308 as zero, while a search computes held-out decisions.
 
 Kernels that are narrow for the data have entries whose products, and products of these, end among
-the subnormal numbers, with which some processors compute a hundred times slower. They mean nothing:
+the subnormal numbers, with which some processors compute many times slower. They mean nothing:
 what is below 1e-100 is dropped from kernels anyhow.
 """
 
