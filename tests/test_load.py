@@ -256,15 +256,16 @@ def hear_interrupts():
 
 def test_interrupts_while_it_is_imported(tmp_path):
     """From the first line of the command on: scikit-learn and pandas take a second or two."""
-    write_table(tmp_path, 1500)
+    # So many rows that no process is near its end, where Python is silent, if it gets faster.
+    write_table(tmp_path, 6000)
     began = time.monotonic()
     modules = "import onefit.cli.select, onefit.report, skops.io"
     subprocess.run([COMMAND[0], "-c", modules], env=ENVIRONMENT, check=True)
     longest = time.monotonic() - began
     program = "import onefit.__main__ as it, sys; assert 'numpy' not in sys.modules; "
     program += "print(flush=True); sys.exit(it.main())"
-    n_interrupts = 0
-    for delay in np.random.default_rng(0).uniform(0.0, longest, 20):
+    twelfths = np.arange(12)
+    for delay in longest * np.random.default_rng(0).uniform(twelfths, twelfths + 1) / 12:
         process = subprocess.Popen(
             [COMMAND[0], "-c", program, *WORDS],
             cwd=tmp_path,
@@ -275,10 +276,6 @@ def test_interrupts_while_it_is_imported(tmp_path):
         )
         process.stdout.readline()
         time.sleep(delay)
-        if process.poll() is not None:  # the machine has become less busy meanwhile
-            process.communicate()
-            continue
-        n_interrupts += 1
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
         # Python itself ends with the signal if it came within exec("..."); shells say 130 then.
@@ -286,7 +283,6 @@ def test_interrupts_while_it_is_imported(tmp_path):
         assert said.startswith(b"onefit: interrupted")
         assert said.count(b"\n") == 1
         assert set(os.listdir(tmp_path)) <= {"data.csv", "grid.json", "kept"}
-    assert n_interrupts >= 10
 
 
 def test_interrupts_that_others_rename(tmp_path, monkeypatch, capsys):
