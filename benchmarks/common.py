@@ -70,11 +70,13 @@ def interleaved(jobs: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str
 
 def where_measured() -> dict[str, Any]:
     """Machine and versions."""
-    blas = {info["internal_api"]: info["num_threads"] for info in threadpool_info()}
+    pools = threadpool_info()
+    libraries = {f"{pool['internal_api']} {pool['version']}" for pool in pools if pool["version"]}
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
-        "threads": blas,
+        "threads": {pool["internal_api"]: pool["num_threads"] for pool in pools},
+        "blas": ", ".join(sorted(libraries)),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
