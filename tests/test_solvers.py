@@ -344,7 +344,23 @@ class TestSolveLabels:
         assert again.converged
         assert_allclose(again.values, fit.values, atol=1e-7)
 
-    @pytest.mark.parametrize("scale", [1e-2, 1e4])
+    def test_a_step_to_the_optimum_needs_no_other(self):
+        problem, (loss, judged) = LabelProblem(0), LOSSES["wide_hinge"]
+        near = solve_labels(problem.G, problem.Y, 1.0001 * problem.v, loss)
+        arguments = [problem.G, problem.Y, problem.v, loss]
+        fit = solve_labels(*arguments, start=near)
+        assert fit.converged
+        assert fit.n_steps == 1
+        values, _ = problem.solution(judged, False)
+        assert_allclose(fit.values[:, 0], values, atol=1e-7)
+        assert np.abs(near.values[:, 0] - values).max() > 1e-6
+        # The bound is more than nothing, and other functions are not minimised by one step.
+        assert not solve_labels(*arguments, start=near, tol=1e-300, max_iter=1).converged
+        arguments[-1] = Logistic()
+        near = solve_labels(problem.G, problem.Y, 1.01 * problem.v, Logistic())
+        assert solve_labels(*arguments, start=near).n_steps > 1
+
+    @pytest.mark.parametrize("scale", [1e-1, 1e4])
     def test_steps_end_where_values_move_little(self, scale):
         # Relative to the largest value, which is below 1 for the first scale and above for the
         # second.

@@ -44,6 +44,8 @@ __all__ = [
 MOST_COLUMNS = 100
 #: A sum that is smaller, relative to its terms, is none.
 _ROUNDING = 1e-14
+#: A residual that is smaller, relative to beta, comes from rounding in a step to the optimum.
+_RESIDUAL = 1e-10
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,20 @@ def damped_step(
     return replace(moved, steps=state.steps + 1), largest
 
 
+def _is_solved(G: Gram, state: LabelFit, near: FloatArray) -> BoolArray:
+    r"""Whether :math:`\rho` is but rounding, and the bound (8) says that the optimum is near.
+
+    A step to the optimum of the quadratic function that the objective is around it ends so.
+    """
+    rho = np.abs(state.residual).max(axis=0, initial=0.0)
+    is_rounding = rho <= _RESIDUAL * np.abs(state.beta).max(axis=0, initial=0.0)
+    solved: BoolArray = is_rounding
+    if is_rounding.any():
+        bound = 0.5 * np.sqrt(largest_diagonal(G)) * state.gradient_norms(G)
+        solved = is_rounding & (bound <= near)
+    return solved
+
+
 def minimize_newton(
     G: Gram,
     Y: FloatArray,
@@ -188,14 +204,17 @@ def minimize_newton(
     The objective is strictly convex with a bounded Hessian, so the method converges from
     anywhere; for the piecewise quadratic losses it ends after finitely many steps. A column is left
     alone when a Newton step moves no fitted value by more than ``tol`` (relative to the largest, at
-    least 1).
+    least 1), or has led to where no further one would.
     """
     ended: list[LabelFit] = []
     order: list[IntArray] = []
     state, places = start, np.arange(Y.shape[1])
     for _ in range(max_iter):
         state, largest = damped_step(G, Y, V, loss, state, fit_intercept)
-        has_ended = largest <= tol * np.maximum(1.0, np.abs(state.values).max(axis=0, initial=0.0))
+        near = tol * np.maximum(1.0, np.abs(state.values).max(axis=0, initial=0.0))
+        has_ended = largest <= near
+        if not fit_intercept:
+            has_ended |= _is_solved(G, state, near)
         if has_ended.any():
             last = replace(state, has_converged=has_ended).columns(has_ended)
             if fit_intercept:

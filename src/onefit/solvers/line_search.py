@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onefit._typing import BoolArray, FloatArray, IntArray
+from onefit._typing import BoolArray, FloatArray
 from onefit.losses import Loss
 
 __all__ = ["RestrictedObjective", "minimize_along_lines", "minimize_restricted"]
@@ -63,35 +63,28 @@ def minimize_restricted(objective: RestrictedObjective) -> FloatArray:
     if objective.loss.band is None:
         return minimize_along_lines(objective, objective.linear.size)
     slope = objective.slope(np.zeros_like(objective.linear))
-    t = np.zeros_like(slope)
     falls = slope < 0.0
-    if falls.all():
-        return _zeros(objective, objective.loss.band, slope)
-    if falls.any():
-        t[falls] = _zeros(objective.columns(falls), objective.loss.band, slope[falls])
+    is_full = falls & (np.abs(objective.slope(np.ones_like(slope))) <= -_SLOPE_RATIO * slope)
+    t = np.where(is_full, 1.0, 0.0)
+    others = falls & ~is_full
+    if others.any():
+        t[others] = _zeros(objective.columns(others), objective.loss.band, slope[others])
     return t
 
 
 def _zeros(
     objective: RestrictedObjective, band: tuple[float, float, float], slope: FloatArray
 ) -> FloatArray:
-    """Zeros of piecewise linear slopes that are negative at 0, or 1 where they nearly vanish."""
-    pieces = times, slopes, _ = _pieces(objective, band, slope)
-    time, at_time, rate = _piece(pieces, np.count_nonzero(times <= 1.0, axis=0))
-    is_full = np.abs(at_time + rate * (1.0 - time)) <= -_SLOPE_RATIO * slope
-    time, at_time, rate = _piece(pieces, np.count_nonzero(slopes < 0.0, axis=0))
+    """Zeros of piecewise linear slopes that are negative at 0."""
+    pieces = _, slopes, _ = _pieces(objective, band, slope)
+    last = np.count_nonzero(slopes < 0.0, axis=0) - 1, np.arange(slope.size)
+    time, at_time, rate = (part[last] for part in pieces)
     t = time - np.divide(at_time, rate, out=np.zeros_like(rate), where=rate > 0.0)
     # Rounding has left nothing of a curvature: the general method copes with that.
-    flat = (rate <= 0.0) & ~is_full
+    flat = rate <= 0.0
     if flat.any():
         t[flat] = minimize_along_lines(objective.columns(flat), int(flat.sum()))
-    return np.where(is_full, 1.0, t)
-
-
-def _piece(pieces: tuple[FloatArray, ...], n: IntArray) -> list[FloatArray]:
-    """The last of the first n pieces of every line."""
-    lines = np.arange(n.size)
-    return [part[n - 1, lines] for part in pieces]
+    return t
 
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")
