@@ -58,7 +58,8 @@ _PARAMETERS = """kernel : str or callable, default="gaussian"
         Whether f has a constant that is not penalised. Unbalanced classes want one."""
 
 _SOLVER_PARAMETERS = """tol : float, default=1e-8
-        Newton's method stops when a step moves no fitted value by more than this.
+        Newton's method stops when a step moves no fitted value by more than this, or no further
+        step would.
     max_iter : int, default=200
         Most Newton steps.
     random_state : int, RandomState instance or None, default=None
