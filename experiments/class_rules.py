@@ -12,7 +12,9 @@ unweighted   without class weights
 heat         heat weights with the unnormalised Laplacian only
 normalized   weights of 1 with the normalised Laplacian only
 loss         the best held-out loss
+margin       the largest held-out margin for its scale
 ... + 1 SE   the most regularised candidate within one standard error of the best
+... + margin the one with the largest margin within one standard error: the default
 """
 
 from __future__ import annotations
@@ -34,6 +36,9 @@ from onefit.search.results import choose
 FIRST = 110
 #: Powers of 4 of the median that are kernel widths.
 WIDTHS = range(-3, 5)
+
+#: Rules among candidates within one standard error of the best.
+RULES = {"one_standard_error": "1 SE", "margin": "margin"}
 
 Belongs = Callable[[Mapping[str, Any]], bool]
 
@@ -81,12 +86,17 @@ def evaluate(name: str, repeat: int) -> tuple[dict[str, float], float]:
         errors = {}
         for title, belongs in parts(median).items():
             places = np.flatnonzero([belongs(one) for one in columns["params"]])
-            part = {k: np.asarray(v)[places] for k, v in columns.items() if "_test_" in k}
+            part = {
+                k: np.asarray(v)[places]
+                for k, v in columns.items()
+                if "_test_" in k or k == "margin"
+            }
             part["params"] = [columns["params"][i] for i in places]
             errors[title] = error(int(places[choose(part, "score", "best")]))
             if title in ("all", "from 1/4"):
-                within = choose(part, "score", "one_standard_error")
-                errors[f"{title} + 1 SE"] = error(int(places[within]))
+                for rule, words in RULES.items():
+                    errors[f"{title} + {words}"] = error(int(places[choose(part, "score", rule)]))
                 lowest = int(places[np.argmin(part["mean_test_loss"])])
                 errors["loss" if title == "all" else f"{title}, loss"] = error(lowest)
+        errors["margin"] = error(int(np.argmax(columns["margin"])))
     return errors, seconds

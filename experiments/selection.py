@@ -3,7 +3,7 @@
 One search with the default grid scores every candidate on the default folds: ten, three times over,
 and five times for LapRLS. The model is the one of the paper's protocol. Rules of choice:
 
-default   what the search chooses: "best" for classes, "consensus" for real targets
+default   what the search chooses: "margin" for classes, "consensus" for real targets
 best      best mean over all folds, ties by the held-out loss
 first     best mean over all folds, the first of those that tie
 single    best mean over one ten-fold partition, the first of those that tie: plain t-CV as

@@ -71,7 +71,7 @@ def n_groups(path):
 def is_whole(path):
     """Whether a checkpoint holds nothing but headers and groups."""
     lines = [line for line in path.read_bytes().split(b"\n") if line]
-    return all(line.startswith(b"onefit-search-2 ") or line.endswith(b"}") for line in lines)
+    return all(line.startswith(b"onefit-search-3 ") or line.endswith(b"}") for line in lines)
 
 
 @pytest.fixture(scope="module")
@@ -314,8 +314,8 @@ def test_files_of_others_are_refused(tmp_path):
     for text in (
         b"a,b\n1,2\n",
         b"\x00" * 100,
+        b"onefit-search-3 0123\n",
         b"onefit-search-2 0123\n",
-        b"onefit-search-1 0123\n",
     ):
         path = tmp_path / "c"
         path.write_bytes(text)

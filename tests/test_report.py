@@ -376,6 +376,12 @@ class TestKinds:
         for rule, words in rules.items():
             search = ManifoldSearchCV(LapRLSRegressor(), PENALTIES, cv=4, selection=rule)
             assert words in Page(report_of(search.fit(X, y), X, y)).text
+        X, y = moons_with("classes")
+        search = ManifoldSearchCV(LapSVC(), PENALTIES, cv=4)
+        assert (
+            "the largest mean margin for its scale" in Page(report_of(search.fit(X, y), X, y)).text
+        )
+        X, y = moons_with("values")
         search = ManifoldSearchCV(LapRLSRegressor(), PENALTIES, cv=4, refit=lambda columns: 1)
         assert "a rule of yours" in Page(report_of(search.fit(X, y), X, y)).text
 

@@ -14,7 +14,7 @@ from threading import Lock
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import pdist
 from scipy.stats import loguniform
 from sklearn import config_context
@@ -67,6 +67,14 @@ def moons():
     X, truth = make_moons(120, noise=0.2, random_state=0)
     y = np.where(np.arange(120) % 4 == 0, truth, -1)
     return X, y, truth
+
+
+@pytest.fixture(scope="module")
+def overlapping():
+    """Moons and penalties by which every rule chooses another candidate."""
+    X, truth = make_moons(120, noise=0.35, random_state=0)
+    grid = {"ambient_penalty": np.logspace(-6, 0, 13), "manifold_penalty": [0.0, 1.0, 100.0]}
+    return X, np.where(np.arange(120) < 40, truth, -1), grid
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +243,7 @@ class TestScoring:
 class TestChoice:
     def test_ties_go_to_the_smaller_loss(self, moons):
         X, y, _ = moons
-        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV).fit(X, y)
+        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, selection="best").fit(X, y)
         mean, loss = (search.cv_results_[f"mean_test_{k}"] for k in ("score", "loss"))
         tied = mean >= mean.max() - 1e-9
         assert tied.sum() > 1
@@ -351,28 +359,99 @@ class TestChoice:
         search = ManifoldSearchCV(LapRLSRegressor(), grid, cv=CV).fit(X, truth)
         assert np.mean(np.square(search.predict(X) - truth)) < 0.1 * truth.var()
 
-    def test_rule_that_nobody_asked_for(self, moons, waves):
-        """Consensus for real targets, in a pipeline too; the best mean for classes."""
+    def test_rule_that_nobody_asked_for(self, overlapping, waves):
+        """Consensus for real targets, in a pipeline too; the margin for classes."""
         options = {"cv": CV, "refit": False}
-        for model, (X, y, *_), rule in (
-            (LapRLSClassifier(), moons, "best"),
-            (make_pipeline(StandardScaler(), LapRLSRegressor()), waves, "consensus"),
+        pipeline = make_pipeline(StandardScaler(), LapRLSRegressor())
+        of_targets = {"laprlsregressor__ambient_penalty": np.logspace(-6, 0, 13)}
+        for model, (X, y, grid), rule, rivals in (
+            (LapSVC(), overlapping, "margin", ("best", "one_standard_error", "consensus")),
+            (pipeline, (*waves, of_targets), "consensus", ("best", "one_standard_error")),
         ):
-            prefix = "" if rule == "best" else "laprlsregressor__"
-            grid = {f"{prefix}ambient_penalty": np.logspace(-6, 0, 13)}
             search = ManifoldSearchCV(model, grid, **options).fit(X, y)
             by_rule = {
                 one: ManifoldSearchCV(model, grid, selection=one, **options).fit(X, y).best_index_
-                for one in ("best", "one_standard_error", "consensus")
+                for one in (rule, *rivals)
             }
-            assert by_rule["best"] != by_rule[rule] or rule == "best"
-            assert by_rule["one_standard_error"] != by_rule[rule]
             assert search.best_index_ == by_rule[rule]
+            assert by_rule[rule] not in [by_rule[one] for one in rivals]
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"scoring": "roc_auc"},
+            {"scoring": ["accuracy", "f1"], "refit": "accuracy"},
+            {"criterion": "bif", "cv": SemiSupervisedKFold(4)},
+            {"criterion": "certified"},
+        ],
+        ids=str,
+    )
+    def test_best_where_margins_are_not_asked_for(self, overlapping, options):
+        X, y, grid = overlapping
+        options = {"cv": CV, **options}
+        chosen = [
+            ManifoldSearchCV(LapSVC(), grid, selection=one, **options).fit(X, y).best_index_
+            for one in ("auto", "best", "margin")
+        ]
+        assert chosen[0] == chosen[1] != chosen[2]
+
+    @pytest.mark.parametrize("n_classes", [2, 3])
+    @pytest.mark.parametrize("options", [{}, {"holdout": "points"}, {"criterion": "newton"}])
+    def test_margin(self, moons, n_classes, options):
+        """The clearest of the candidates within one standard error, from their own decisions."""
+        X, y, _ = moons
+        if n_classes == 3:
+            y = np.where((y == 1) & (X[:, 0] > 1.0), 2, y)
+        model = LapSVC(kernel_width=0.5)
+        grid = {"ambient_penalty": np.logspace(-5, 0, 6), "manifold_penalty": [0.0, 1.0]}
+        search = ManifoldSearchCV(model, grid, cv=CV, **options).fit(X, y)
+        columns, labelled = search.cv_results_, y != -1
+        truth = y[labelled]
+        for params, margin in zip(columns["params"], columns["margin"], strict=True):
+            one = clone(model).set_params(**params)
+            held = cross_val_decisions(one, X, y, cv=CV, **options).predictions[labelled]
+            if n_classes == 2:
+                m = np.where(truth == 1, 1.0, -1.0) * held
+            else:
+                m = np.array(
+                    [f[c] - np.delete(f, c).max() for f, c in zip(held, truth, strict=True)]
+                )
+            assert_allclose(margin, m.mean() / np.sqrt(np.square(m).mean()), rtol=1e-6)
+        mean = columns["mean_test_score"]
+        splits = np.array([columns[f"split{i}_test_score"] for i in range(search.n_splits_)])
+        best = np.lexsort((columns["mean_test_loss"].round(9), -mean.round(9)))[0]
+        error = splits[:, best].std(ddof=1) / np.sqrt(search.n_splits_)
+        near = np.flatnonzero(mean >= mean.max() - error - 1e-12)
+        assert near.size > 1
+        assert search.best_index_ == near[columns["margin"][near].argmax()]
+
+    def test_margin_does_not_depend_on_the_scale_of_decisions(self, moons):
+        """Penalties far above the kernel only scale them."""
+        X, y, _ = moons
+        grid = {"ambient_penalty": [1e4, 1e7], "manifold_penalty": [0.0]}
+        search = ManifoldSearchCV(LapRLSClassifier(), grid, cv=CV).fit(X, y)
+        first, second = search.cv_results_["margin"]
+        assert_allclose(first, second, rtol=1e-4)
+        assert first > 0.1
+
+    def test_no_margin_of_real_targets(self, waves):
+        X, y = waves
+        with pytest.raises(ValueError, match="selection='margin' with real targets"):
+            ManifoldSearchCV(LapRLSRegressor(), selection="margin").fit(X, y)
+        search = ManifoldSearchCV(LapRLSRegressor(), {"ambient_penalty": [0.1]}, cv=CV).fit(X, y)
+        assert "margin" not in search.cv_results_
+
+    def test_margin_of_decisions_that_vanish(self):
+        """Far from all labels a kernel is 0 to rounding, and there is no scale."""
+        X, y = 1e3 * np.arange(12.0)[:, None], np.tile([0, 1], 6)
+        grid = {"ambient_penalty": [0.1, 1.0], "manifold_penalty": [0.0]}
+        search = ManifoldSearchCV(LapSVC(kernel_width=1.0), grid, cv=CV).fit(X, y)
+        assert_array_equal(search.cv_results_["margin"], [0.0, 0.0])
 
     @pytest.mark.parametrize("model", [LapSVC(), LapLogisticRegression(), LapRLSClassifier()])
     def test_race_ends_where_exact_search_does(self, moons, model):
         X, y, _ = moons
-        exact = ManifoldSearchCV(model, GRID, cv=CV).fit(X, y)
+        exact = ManifoldSearchCV(model, GRID, cv=CV, selection="best").fit(X, y)
         raced = ManifoldSearchCV(model, GRID, cv=CV, criterion="certified").fit(X, y)
         assert raced.certified_
         assert raced.best_params_ == exact.best_params_

@@ -43,6 +43,10 @@ _TAKEN: Mapping[str, str] = {
         f"at most {MOST_COMPARED}, the one was taken whose predictions for the unlabelled rows are "
         "nearest to the median of theirs"
     ),
+    "margin": (
+        "the one was taken that is most sure of the classes of held-out labels where it is right, "
+        "and least sure where it is wrong (the largest mean margin for its scale)"
+    ),
 }
 
 
@@ -112,19 +116,19 @@ def _runner_up(surface: Surface, tied: BoolArray) -> list[str]:
         return ["No candidate is worse: these scores do not tell the candidates apart."]
     second = int(np.argmax(rest))
     difference = surface.splits[surface.best] - surface.splits[second]
-    margin = float(surface.mean[surface.best] - surface.mean[second])
+    lead = float(surface.mean[surface.best] - surface.mean[second])
     spread = float(difference.std(ddof=1)) if difference.size > 1 else float("nan")
     error = spread / np.sqrt(difference.size)
     verdict = (
         "less than two standard errors, so take the two for equally good"
-        if not margin > 2 * error
+        if not lead > 2 * error
         else "more than two standard errors, so the difference is probably real"
     )
     near = _near(surface)
     flat = f"{near:,} of {surface.mean.size:,} candidates lie within one standard error of it."
     return [
         f"The next score is {score_text(float(surface.mean[second]))} ({_where(surface, second)}). "
-        f"The margin is {describe_value(margin)}; over the folds the difference has a standard "
+        f"The lead is {describe_value(lead)}; over the folds the difference has a standard "
         f"deviation of {describe_value(spread)}. That is {verdict} (a "
         "rough guide, because folds share training rows).",
         *([f"The chosen score is not alone: {flat}"] if near > tied.sum() else []),

@@ -26,7 +26,7 @@ from onefit.blocks import RowBlocks
 
 __all__ = ["Checkpoint", "fingerprint"]
 
-_MAGIC = "onefit-search-2"
+_MAGIC = "onefit-search-3"
 _PLAIN = (bool, int, float, complex, str, bytes)
 
 

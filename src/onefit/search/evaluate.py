@@ -170,10 +170,13 @@ def _refine(
 
 def _score(task: Task, part: HeldOut, results: dict[int, CandidateResult]) -> None:
     loss = part.members[0].model._make_loss()
-    for candidate, bound in zip(part.members, _error_bounds(task, part), strict=True):
-        results[candidate.index].error_bound = bound
-    for fold, values in zip(task.folds, part.decisions, strict=True):
-        labels = np.flatnonzero(fold.test_labels)
+    held = [np.flatnonzero(fold.test_labels) for fold in task.folds]
+    with np.errstate(over="ignore"):
+        margins = task.scorer.margins(held, part.decisions)
+    for j, bound in enumerate(_error_bounds(task, part)):
+        result = results[part.members[j].index]
+        result.error_bound, result.margin = bound, float(margins[j])
+    for labels, values in zip(held, part.decisions, strict=True):
         with np.errstate(over="ignore"):
             losses = loss.value(task.targets.values[labels], values).mean(axis=(1, 2))
         if not np.isfinite(losses).all():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -16,18 +17,20 @@ __all__ = [
     "MOST_COMPARED",
     "RULES",
     "choose",
+    "chosen_by",
     "cv_results",
     "evaluated_params",
     "is_tied",
     "near_best",
     "rule_of",
+    "score_to_choose_by",
     "within_one_standard_error",
 ]
 
 #: Candidates of which "consensus" takes the one in the middle.
 MOST_COMPARED = 30
 #: Rules of choice that can be asked for.
-RULES = ("auto", "best", "one_standard_error", "consensus")
+RULES = ("auto", "best", "one_standard_error", "consensus", "margin")
 
 #: Scores and losses closer than this are equal: their last digits depend on how BLAS works.
 _TIE = 1e-9
@@ -49,6 +52,9 @@ def cv_results(
     for name in results[0].scores:
         columns |= _score_columns(name, np.array([result.scores[name] for result in results]))
     columns["mean_test_loss"] = np.array([np.mean(result.losses) for result in results])
+    margins = np.array([result.margin for result in results])
+    if not np.isnan(margins).all():  # of classes
+        columns["margin"] = margins
     columns["n_components"] = np.ma.masked_equal(
         [result.n_components or 0 for result in results], 0
     )
@@ -87,15 +93,18 @@ def choose(columns: Mapping[str, Any], name: str, rule: str) -> int:
         ``cv_results_``.
     name : str
         Score to choose by.
-    rule : {"best", "one_standard_error"}
+    rule : {"best", "one_standard_error", "margin"}
         The best mean score, ties going to the smaller held-out loss; or, of the candidates within
-        one standard error of it, the one with the largest ambient penalty, then the smaller loss.
+        one standard error of it, the one with the largest ambient penalty, then the smaller loss;
+        or, of these, the one with the largest margin.
     """
     loss = columns["mean_test_loss"]
     if rule == "best":
         mean = _mean_scores(columns, name)
         return _least(loss, is_tied(mean, np.nanmax(mean)))
     near = within_one_standard_error(columns, name)
+    if rule == "margin":
+        return _least(-columns["margin"], near)
     penalties = _ambient_penalties(columns["params"])
     return _least(loss, near & (penalties == penalties[near].max()))
 
@@ -131,15 +140,42 @@ def _mean_scores(columns: Mapping[str, Any], name: str) -> FloatArray:
     return mean
 
 
+def score_to_choose_by(columns: Mapping[str, Any], refit: Any) -> str:
+    """Name of the score: the only one, or the one that ``refit`` names."""
+    if "mean_test_score" in columns:
+        return "score"
+    if not isinstance(refit, str) or f"mean_test_{refit}" not in columns:
+        raise ValueError(
+            f"refit={refit!r} with several scores; expected the name of the one to choose by, a "
+            "callable, or False."
+        )
+    return refit
+
+
+def chosen_by(rule: Callable[..., Any], columns: Mapping[str, Any]) -> int:
+    """The candidate that a function of the user's chooses."""
+    index, n = rule(columns), len(columns["params"])
+    if not isinstance(index, Integral) or int(index) not in range(n):
+        raise ValueError(
+            f"refit returned {index!r}; expected the index of a candidate, from 0 to {n - 1}."
+        )
+    return int(index)
+
+
 def rule_of(search: Any) -> str:
     """The rule of choice of a search: the one asked for, or what "auto" stands for.
 
     Of real targets, outlying rows that no label stands for can have most of the error, and what
-    most of the best candidates agree on is the safer prediction there.
+    most of the best candidates agree on is the safer prediction there. The accuracy on a few labels
+    is a coarse count, and margins tell candidates apart that it cannot; other scores of classes ask
+    for something else, and approximate or bounded decisions for no more than the best of them.
     """
     if search.selection != "auto":
         return str(search.selection)
-    return "best" if is_classifier(search.estimator) else "consensus"
+    if not is_classifier(search.estimator):
+        return "consensus"
+    is_accuracy = isinstance(search.scoring, str | None) and search.scoring in (None, "accuracy")
+    return "margin" if is_accuracy and search.criterion in ("exact", "newton") else "best"
 
 
 def evaluated_params(columns: Mapping[str, Any], index: int, prefix: str) -> dict[str, Any]:

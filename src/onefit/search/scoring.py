@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,6 +107,18 @@ def _explained_uncertainty(
     error = np.abs(decisions - targets.values[labels])
     change = (bounds * (2.0 * error + bounds)).mean(axis=1)
     return (change / _label_variance(targets)).mean(axis=1)
+
+
+def _margins(targets: Targets, labels: IntArray, decisions: FloatArray) -> FloatArray:
+    """Decisions for the true class less the largest for another, (a, m); y f of two classes."""
+    truth = targets.values[labels]
+    if decisions.shape[-1] == 1:
+        return (truth * decisions)[..., 0]
+    own, others = (
+        decisions.max(axis=-1, where=of, initial=-np.inf) for of in (truth > 0.0, truth < 0.0)
+    )
+    margins: FloatArray = own - others
+    return margins
 
 
 _UNCERTAINTY: Mapping[Any, Callable[..., FloatArray]] = {
@@ -233,6 +245,25 @@ class FoldScorer:
         if bound is None:
             return np.full(decisions.shape[0], np.inf)
         return bound(self.targets, labels, decisions, bounds)
+
+    def margins(self, labels: Sequence[IntArray], decisions: Sequence[FloatArray]) -> FloatArray:
+        r"""Mean margin over all folds in units of its root mean square, shape (a,).
+
+        .. math:: \sum_i m_i \Big/ \sqrt{n \textstyle\sum_i m_i^2}
+
+        with :math:`m_i = y_i f_i` for two classes and
+        :math:`m_i = f_{iy_i} - \max_{c \ne y_i} f_{ic}` for several. 0 where all decisions vanish,
+        NaN for real targets, which have no margin.
+        """
+        total, squares = np.zeros((2, decisions[0].shape[0]))
+        if not is_classifier(self.model):
+            return total + np.nan
+        for some, values in zip(labels, decisions, strict=True):
+            margins = _margins(self.targets, some, values)
+            total += margins.sum(axis=1)
+            squares += np.square(margins).sum(axis=1)
+        n = sum(some.size for some in labels)
+        return np.divide(total, np.sqrt(n * squares), out=total, where=squares > 0.0)
 
     def _by_scorer(
         self, name: str, scorer: Any, labels: IntArray, decisions: FloatArray

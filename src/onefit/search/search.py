@@ -46,10 +46,12 @@ from onefit.search.progress import progress_bar, say
 from onefit.search.results import (
     RULES,
     choose,
+    chosen_by,
     cv_results,
     evaluated_params,
     near_best,
     rule_of,
+    score_to_choose_by,
 )
 from onefit.search.routing import Routed, route
 from onefit.search.scoring import fold_scorer, named_scorers
@@ -100,13 +102,16 @@ class ManifoldSearchCV(GridSearchCV):
         As in GridSearchCV: refit the chosen candidate on all data.
     n_iter : int, optional
         Draw that many candidates at random instead of trying all.
-    selection : {"auto", "best", "one_standard_error", "consensus"}, default="auto"
+    selection : {"auto", "best", "one_standard_error", "consensus", "margin"}, default="auto"
         "best" takes the best mean score; ties go to the smaller held-out loss.
         "one_standard_error" takes the most regularised candidate within one standard error of it.
         "consensus" takes, of the 30 best within one standard error, the one whose decisions on
         the unlabelled rows (at most 1,000, evenly spaced; all rows where none is unlabelled) are
-        nearest to the median of theirs; those of classifiers count up to 1. "auto" is
-        "consensus" for real targets and "best" for classes.
+        nearest to the median of theirs; those of classifiers count up to 1. "margin", for
+        classes, takes the one of them with the largest held-out margin :math:`y f` for its scale,
+        :math:`\sum_i y_i f_i / \sqrt{l \sum_i f_i^2}`. "auto" is "consensus" for real targets,
+        "margin" for classes with the accuracy and ``criterion="exact"`` or "newton", and else
+        "best".
     refine : int, default=0
         Rounds of refinement after the grid: each tries the two penalties of the best candidate in
         steps four times finer, within its basis.
@@ -133,8 +138,9 @@ class ManifoldSearchCV(GridSearchCV):
     ----------
     cv_results_ : dict of arrays
         The columns of GridSearchCV; ``error_bound``, a bound on the error of the mean score (0
-        where it is exact); ``mean_test_loss``, the held-out loss that breaks ties; and
-        ``n_components``, landmarks of the basis (masked where it is exact).
+        where it is exact); ``mean_test_loss``, the held-out loss that breaks ties; ``margin``
+        for classes, the mean held-out margin over its root mean square; and ``n_components``,
+        landmarks of the basis (masked where it is exact).
     best_estimator_, best_params_, best_score_, best_index_
         The choice.
     certified_ : bool
@@ -270,6 +276,8 @@ class ManifoldSearchCV(GridSearchCV):
             )
         check_choice("holdout", self.holdout, ("labels", "points"))
         check_choice("selection", self.selection, RULES)
+        if self.selection == "margin" and not is_classifier(self.estimator):
+            raise ValueError("selection='margin' with real targets, which have none; use another.")
         check_integer("refine", self.refine, minimum=0)
         if self.n_iter is not None:
             check_integer("n_iter", self.n_iter, minimum=1)
@@ -459,22 +467,8 @@ class ManifoldSearchCV(GridSearchCV):
     def _choose(self, columns: Mapping[str, Any], decide: Decide) -> int:
         """Index of the best candidate in a table of results."""
         if callable(self.refit):
-            index = self.refit(columns)
-            if not isinstance(index, Integral) or not 0 <= index < len(columns["params"]):
-                raise ValueError(
-                    f"refit returned {index!r}; expected the index of a candidate, from 0 to "
-                    f"{len(columns['params']) - 1}."
-                )
-            return int(index)
-        name = "score"
-        if "mean_test_score" not in columns:
-            if not isinstance(self.refit, str) or f"mean_test_{self.refit}" not in columns:
-                raise ValueError(
-                    f"refit={self.refit!r} with several scores; expected the name of the one to "
-                    "choose by, a callable, or False."
-                )
-            name = self.refit
-        rule = rule_of(self)
+            return chosen_by(self.refit, columns)
+        name, rule = score_to_choose_by(columns, self.refit), rule_of(self)
         if rule != "consensus":
             return choose(columns, name, rule)
         near = near_best(columns, name)

@@ -60,6 +60,7 @@ class CandidateResult:
     scores: dict[str, list[float]] = field(default_factory=dict)
     losses: list[float] = field(default_factory=list)
     error_bound: float = float("nan")
+    margin: float = float("nan")
     fit_seconds: float = 0.0
     score_seconds: float = 0.0
     n_components: int | None = None
