@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from onefit._typing import BoolArray
-from onefit.search.results import MOST_COMPARED, is_tied, rule_of
+from onefit.search.results import (
+    MOST_COMPARED,
+    is_tied,
+    rule_of,
+    score_to_choose_by,
+    within_one_standard_error,
+)
 from onefit.search.surface import Axis, Surface, describe_value
 
 __all__ = ["PARAMETER_WORDS", "advice", "chosen_parameters", "reasons", "score_text"]
@@ -89,8 +95,12 @@ def _rule(search: Any, surface: Surface) -> list[str]:
     if len(mean) == 1 or np.isnan(mean[best]):
         return []
     if rule_of(search) in _TAKEN:
+        columns = search.cv_results_
+        near = within_one_standard_error(columns, score_to_choose_by(columns, search.refit)).sum()
+        if near == 1:
+            return ["No other candidate lies within one standard error of the best mean score."]
         return [
-            "Of the candidates within one standard error of the best mean score "
+            f"Of the {near:,} candidates within one standard error of the best mean score "
             f"({score_text(float(np.nanmax(mean)))}), {_TAKEN[rule_of(search)]}.",
         ]
     tied = is_tied(mean, mean[best])
