@@ -167,8 +167,8 @@ def rule_of(search: Any) -> str:
 
     Of real targets, outlying rows that no label stands for can have most of the error, and what
     most of the best candidates agree on is the safer prediction there. The accuracy on a few labels
-    is a coarse count, and margins tell candidates apart that it cannot; other scores of classes ask
-    for something else, and approximate or bounded decisions for no more than the best of them.
+    is a coarse count, and margins tell candidates apart that it cannot. Other scores of classes ask
+    for something else, a race certifies the best score alone, and "bif" is there for comparison.
     """
     if search.selection != "auto":
         return str(search.selection)
