@@ -376,14 +376,23 @@ class TestKinds:
         for rule, words in rules.items():
             search = ManifoldSearchCV(LapRLSRegressor(), PENALTIES, cv=4, selection=rule)
             assert words in Page(report_of(search.fit(X, y), X, y)).text
-        X, y = moons_with("classes")
-        search = ManifoldSearchCV(LapSVC(), PENALTIES, cv=4)
-        assert (
-            "the largest mean margin for its scale" in Page(report_of(search.fit(X, y), X, y)).text
-        )
-        X, y = moons_with("values")
         search = ManifoldSearchCV(LapRLSRegressor(), PENALTIES, cv=4, refit=lambda columns: 1)
         assert "a rule of yours" in Page(report_of(search.fit(X, y), X, y)).text
+
+    def test_how_many_are_nearly_as_good(self):
+        X, y = moons_with("classes")
+        search = ManifoldSearchCV(LapSVC(), PENALTIES, cv=4).fit(X, y)
+        mean, splits = search.cv_results_["mean_test_score"], range(search.n_splits_)
+        best = [search.cv_results_[f"split{i}_test_score"][mean.argmax()] for i in splits]
+        near = int((mean >= mean.max() - np.std(best, ddof=1) / 2 - 1e-9).sum())
+        text = Page(report_of(search, X, y)).text
+        assert near > 1
+        assert f"Of the {near} candidates within one standard error" in text
+        assert "the largest mean margin for its scale" in text
+        X, y = moons_with("values")
+        search = ManifoldSearchCV(LapRLSRegressor(), {"ambient_penalty": [1e-3, 1e9]}, cv=4)
+        text = Page(report_of(search.fit(X, y), X, y)).text
+        assert "No other candidate lies within one standard error" in text
 
 
 @pytest.mark.parametrize(

@@ -277,7 +277,9 @@ class ManifoldSearchCV(GridSearchCV):
         check_choice("holdout", self.holdout, ("labels", "points"))
         check_choice("selection", self.selection, RULES)
         if self.selection == "margin" and not is_classifier(self.estimator):
-            raise ValueError("selection='margin' with real targets, which have none; use another.")
+            raise ValueError(
+                "selection='margin' with real targets, which have no margin; use 'auto'."
+            )
         check_integer("refine", self.refine, minimum=0)
         if self.n_iter is not None:
             check_integer("n_iter", self.n_iter, minimum=1)
