@@ -1,29 +1,19 @@
 """ManifoldSearchCV against scikit-learn's GridSearchCV and against cross_val_decisions."""
 
-import os
 import pickle
 import re
-import signal
-import subprocess
-import sys
-import textwrap
 import time
-from copy import deepcopy
-from functools import partial
-from threading import Lock
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import pdist
 from scipy.stats import loguniform
 from sklearn import config_context
-from sklearn.base import clone, is_classifier
-from sklearn.datasets import load_wine, make_moons
+from sklearn.base import clone
+from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.feature_selection import SelectKBest
-from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics import (
     accuracy_score,
     f1_score,
@@ -36,7 +26,6 @@ from sklearn.neighbors import kneighbors_graph
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from forked import group_is_alive
 from onefit import (
     LapLogisticRegression,
     LapRLSClassifier,
@@ -44,37 +33,10 @@ from onefit import (
     LapSVC,
     ManifoldSearchCV,
     RepeatedSemiSupervisedKFold,
-    SemiSupervisedKFold,
     cross_val_decisions,
 )
-from onefit.criteria import CRITERIA
-from onefit.search.checkpoint import fingerprint
-from onefit.search.consensus import central, compared_rows
 from onefit.search.geometry import geometry_of
-from onefit.search.progress import progress_bar
-
-GRID = {
-    "kernel_width": [0.1, 1.0],
-    "ambient_penalty": [1e-4, 1e-2],
-    "manifold_penalty": [0.0, 1.0, 100.0],
-    "graph_width": [0.05],
-}
-CV = SemiSupervisedKFold(4, shuffle=True, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def moons():
-    X, truth = make_moons(120, noise=0.2, random_state=0)
-    y = np.where(np.arange(120) % 4 == 0, truth, -1)
-    return X, y, truth
-
-
-@pytest.fixture(scope="module")
-def overlapping():
-    """Moons and penalties by which every rule chooses another candidate."""
-    X, truth = make_moons(120, noise=0.35, random_state=0)
-    grid = {"ambient_penalty": np.logspace(-6, 0, 13), "manifold_penalty": [0.0, 1.0, 100.0]}
-    return X, np.where(np.arange(120) < 40, truth, -1), grid
+from searches import CV, GRID, Quiet
 
 
 @pytest.fixture(scope="module")
@@ -83,14 +45,6 @@ def wine():
     rng = np.random.default_rng(0)
     y = np.where(rng.random(len(truth)) < 0.25, truth, -1)
     return StandardScaler().fit_transform(X), y, truth
-
-
-@pytest.fixture(scope="module")
-def waves():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-2, 2, (100, 2))
-    y = np.where(np.arange(100) % 4 == 0, np.sin(2 * X[:, 0]) + 0.1 * X[:, 1], np.nan)
-    return X, y
 
 
 def naive_scores(model, params, X, y, score, cv=CV, **options):
@@ -238,256 +192,6 @@ class TestScoring:
         lists = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, scoring="f1")
         lists.fit(X.tolist(), y.tolist())
         assert lists.best_score_ == arrays.best_score_
-
-
-class TestChoice:
-    def test_ties_go_to_the_smaller_loss(self, moons):
-        X, y, _ = moons
-        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, selection="best").fit(X, y)
-        mean, loss = (search.cv_results_[f"mean_test_{k}"] for k in ("score", "loss"))
-        tied = mean >= mean.max() - 1e-9
-        assert tied.sum() > 1
-        assert search.best_index_ == np.flatnonzero(tied)[loss[tied].argmin()]
-        assert search.certified_
-
-    def test_one_standard_error(self, moons):
-        X, y, _ = moons
-        best = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV).fit(X, y)
-        cautious = ManifoldSearchCV(
-            LapRLSClassifier(), GRID, cv=CV, selection="one_standard_error"
-        ).fit(X, y)
-        assert cautious.best_params_["ambient_penalty"] >= best.best_params_["ambient_penalty"]
-
-    @pytest.mark.parametrize("options", [{}, {"n_jobs": 2}, {"refine": 1}], ids=str)
-    @pytest.mark.parametrize(
-        "model",
-        [
-            LapRLSRegressor(),
-            make_pipeline(StandardScaler(), LapRLSRegressor()),
-            LapRLSRegressor(n_components=20, random_state=0),
-            LapRLSClassifier(),
-            LapSVC(fit_intercept=True),
-        ],
-        ids=["exact", "pipeline", "nystrom", "classes", "intercept"],
-    )
-    def test_consensus(self, moons, waves, model, options):
-        """The candidate in the middle of the best ones, each fitted by itself."""
-        X, y, *_ = moons if is_classifier(model) else waves
-        prefix = "laprlsregressor__" if isinstance(model, Pipeline) else ""
-        grid = {
-            f"{prefix}ambient_penalty": np.logspace(-6, 0, 13),
-            f"{prefix}kernel_width": [0.3, 1.0, 3.0],
-        }
-        search = ManifoldSearchCV(model, grid, cv=CV, selection="consensus", **options).fit(X, y)
-        mean, loss = (search.cv_results_[f"mean_test_{k}"] for k in ("score", "loss"))
-        best = np.lexsort((loss.round(9), -mean.round(9)))
-        of_best = [search.cv_results_[f"split{i}_test_score"][best[0]] for i in range(4)]
-        near = [i for i in best if mean[i] >= mean.max() - np.std(of_best, ddof=1) / 2][:30]
-        assert len(near) > 2
-        unlabelled = y == -1 if is_classifier(model) else np.isnan(y)
-        decisions = []
-        for i in near:
-            fitted = clone(model).set_params(**search.cv_results_["params"][i]).fit(X, y)
-            if is_classifier(model):
-                decisions.append(np.clip(fitted.decision_function(X[unlabelled]), -1.0, 1.0))
-            else:
-                decisions.append(fitted.predict(X[unlabelled]))
-        distances = np.square(decisions - np.median(decisions, axis=0)).sum(axis=1)
-        assert search.best_index_ == near[np.argmin(distances)]
-        assert search.best_score_ == mean[search.best_index_]
-
-    def test_the_one_in_the_middle(self):
-        rng = np.random.default_rng(0)
-        middle = rng.normal(size=(1, 20, 2))
-        around = middle + 0.1 * rng.choice([-1.0, 1.0], size=(7, 20, 2))
-        outlying = middle + 5.0
-        assert central(np.concatenate([outlying, around, middle])) == 8
-        # Of two, both are equally far from the median: the first has the better score.
-        for pair in ([around[0], outlying[0]], [outlying[0], around[0]]):
-            assert central(np.array(pair) + 1e-12 * rng.normal(size=(2, 20, 2))) == 0
-
-    def test_numbers_that_are_none_have_no_say(self):
-        decisions = np.random.default_rng(0).normal(size=(5, 20, 1))
-        decisions[3] = decisions[[0, 1, 2, 4]].mean(axis=0)
-        assert central(decisions) == 3
-        decisions[1, 7] = np.nan
-        assert central(decisions) == 3
-        assert central(np.full((3, 4, 1), np.inf)) == 0
-
-    def test_candidates_that_cannot_be_fitted_are_left_out(self):
-        rng = np.random.default_rng(9)
-        X = rng.normal(size=(90, 2))
-        y = np.where(np.arange(90) < 12, X[:, 0] + 1e-8 * rng.normal(size=90), np.nan)
-        grid = {
-            "ambient_penalty": [1e-8, 1e-12, 1e-14, 1e-16, 1e-18, 1e-20],
-            "manifold_penalty": [0.0, 1e-9],
-        }
-        search = ManifoldSearchCV(LapRLSRegressor(kernel_width=3000.0), grid, cv=4).fit(X, y)
-        assert np.isfinite(search.predict(X)).all()
-
-    @pytest.mark.parametrize("scale", [1e-3, 1e3])
-    def test_consensus_does_not_depend_on_units(self, waves, scale):
-        X, y = waves
-        both = np.column_stack([y, np.where(np.isnan(y), np.nan, np.cos(X[:, 1]))])
-        grid = {"ambient_penalty": np.logspace(-6, 0, 13), "kernel_width": [0.3, 1.0, 3.0]}
-        chosen = [
-            ManifoldSearchCV(LapRLSRegressor(), grid, cv=CV).fit(X, both * units).best_index_
-            for units in ([1.0, 1.0], [1.0, scale])
-        ]
-        assert chosen[0] == chosen[1]
-
-    def test_rows_that_are_compared(self):
-        labelled = np.zeros(10_000, dtype=bool)
-        labelled[:9000] = True
-        assert_array_equal(compared_rows(labelled), np.arange(9000, 10_000))
-        labelled[:] = np.arange(10_000) % 10 == 0
-        rows = compared_rows(labelled)
-        assert 500 < rows.size <= 1000
-        assert not labelled[rows].any()
-        assert np.ptp(rows) > 9900
-        assert_array_equal(compared_rows(np.ones(3, dtype=bool)), [0, 1, 2])
-
-    def test_consensus_of_one(self, waves):
-        X, y, *_ = waves
-        search = ManifoldSearchCV(LapRLSRegressor(), {"ambient_penalty": [0.1]}, cv=CV).fit(X, y)
-        assert search.best_index_ == 0
-
-    def test_consensus_when_all_rows_have_labels(self, waves):
-        X, _ = waves
-        truth = np.sin(2 * X[:, 0])
-        grid = {"ambient_penalty": np.logspace(-6, 0, 13)}
-        search = ManifoldSearchCV(LapRLSRegressor(), grid, cv=CV).fit(X, truth)
-        assert np.mean(np.square(search.predict(X) - truth)) < 0.1 * truth.var()
-
-    def test_rule_that_nobody_asked_for(self, overlapping, waves):
-        """Consensus for real targets, in a pipeline too; the margin for classes."""
-        options = {"cv": CV, "refit": False}
-        pipeline = make_pipeline(StandardScaler(), LapRLSRegressor())
-        of_targets = {"laprlsregressor__ambient_penalty": np.logspace(-6, 0, 13)}
-        for model, (X, y, grid), rule, rivals in (
-            (LapSVC(), overlapping, "margin", ("best", "one_standard_error", "consensus")),
-            (pipeline, (*waves, of_targets), "consensus", ("best", "one_standard_error")),
-        ):
-            search = ManifoldSearchCV(model, grid, **options).fit(X, y)
-            by_rule = {
-                one: ManifoldSearchCV(model, grid, selection=one, **options).fit(X, y).best_index_
-                for one in (rule, *rivals)
-            }
-            assert search.best_index_ == by_rule[rule]
-            assert by_rule[rule] not in [by_rule[one] for one in rivals]
-
-    @pytest.mark.parametrize(
-        "options",
-        [
-            {"scoring": "roc_auc"},
-            {"scoring": ["accuracy", "f1"], "refit": "accuracy"},
-            {"criterion": "bif", "cv": SemiSupervisedKFold(4)},
-            {"criterion": "certified"},
-        ],
-        ids=str,
-    )
-    def test_best_where_margins_are_not_asked_for(self, overlapping, options):
-        X, y, grid = overlapping
-        options = {"cv": CV, **options}
-        chosen = [
-            ManifoldSearchCV(LapSVC(), grid, selection=one, **options).fit(X, y).best_index_
-            for one in ("auto", "best", "margin")
-        ]
-        assert chosen[0] == chosen[1] != chosen[2]
-
-    @pytest.mark.parametrize("n_classes", [2, 3])
-    @pytest.mark.parametrize("options", [{}, {"holdout": "points"}, {"criterion": "newton"}])
-    def test_margin(self, moons, n_classes, options):
-        """The clearest of the candidates within one standard error, from their own decisions."""
-        X, y, _ = moons
-        if n_classes == 3:
-            y = np.where((y == 1) & (X[:, 0] > 1.0), 2, y)
-        model = LapSVC(kernel_width=0.5)
-        grid = {"ambient_penalty": np.logspace(-5, 0, 6), "manifold_penalty": [0.0, 1.0]}
-        search = ManifoldSearchCV(model, grid, cv=CV, **options).fit(X, y)
-        columns, labelled = search.cv_results_, y != -1
-        truth = y[labelled]
-        for params, margin in zip(columns["params"], columns["margin"], strict=True):
-            one = clone(model).set_params(**params)
-            held = cross_val_decisions(one, X, y, cv=CV, **options).predictions[labelled]
-            if n_classes == 2:
-                m = np.where(truth == 1, 1.0, -1.0) * held
-            else:
-                m = np.array(
-                    [f[c] - np.delete(f, c).max() for f, c in zip(held, truth, strict=True)]
-                )
-            assert_allclose(margin, m.mean() / np.sqrt(np.square(m).mean()), rtol=1e-6)
-        mean = columns["mean_test_score"]
-        splits = np.array([columns[f"split{i}_test_score"] for i in range(search.n_splits_)])
-        best = np.lexsort((columns["mean_test_loss"].round(9), -mean.round(9)))[0]
-        error = splits[:, best].std(ddof=1) / np.sqrt(search.n_splits_)
-        near = np.flatnonzero(mean >= mean.max() - error - 1e-12)
-        assert near.size > 1
-        assert search.best_index_ == near[columns["margin"][near].argmax()]
-
-    def test_margin_does_not_depend_on_the_scale_of_decisions(self, moons):
-        """Penalties far above the kernel only scale them."""
-        X, y, _ = moons
-        grid = {"ambient_penalty": [1e4, 1e7], "manifold_penalty": [0.0]}
-        search = ManifoldSearchCV(LapRLSClassifier(), grid, cv=CV).fit(X, y)
-        first, second = search.cv_results_["margin"]
-        assert_allclose(first, second, rtol=1e-4)
-        assert first > 0.1
-
-    def test_no_margin_of_real_targets(self, waves):
-        X, y = waves
-        with pytest.raises(ValueError, match="selection='margin' with real targets"):
-            ManifoldSearchCV(LapRLSRegressor(), selection="margin").fit(X, y)
-        search = ManifoldSearchCV(LapRLSRegressor(), {"ambient_penalty": [0.1]}, cv=CV).fit(X, y)
-        assert "margin" not in search.cv_results_
-
-    def test_margin_of_decisions_that_vanish(self):
-        """Far from all labels a kernel is 0 to rounding, and there is no scale."""
-        X, y = 1e3 * np.arange(12.0)[:, None], np.tile([0, 1], 6)
-        grid = {"ambient_penalty": [0.1, 1.0], "manifold_penalty": [0.0]}
-        search = ManifoldSearchCV(LapSVC(kernel_width=1.0), grid, cv=CV).fit(X, y)
-        assert_array_equal(search.cv_results_["margin"], [0.0, 0.0])
-
-    @pytest.mark.parametrize("model", [LapSVC(), LapLogisticRegression(), LapRLSClassifier()])
-    def test_race_ends_where_exact_search_does(self, moons, model):
-        X, y, _ = moons
-        exact = ManifoldSearchCV(model, GRID, cv=CV, selection="best").fit(X, y)
-        raced = ManifoldSearchCV(model, GRID, cv=CV, criterion="certified").fit(X, y)
-        assert raced.certified_
-        assert raced.best_params_ == exact.best_params_
-        assert raced.best_score_ == exact.best_score_
-        error = np.abs(raced.cv_results_["mean_test_score"] - exact.cv_results_["mean_test_score"])
-        assert np.all(error <= raced.cv_results_["error_bound"] + 1e-12)
-
-    def test_race_by_several_scores_is_exact(self, moons):
-        X, y, _ = moons
-        options = {"cv": CV, "scoring": ["accuracy", "f1"], "refit": "f1"}
-        raced = ManifoldSearchCV(LapSVC(), GRID, criterion="certified", **options).fit(X, y)
-        exact = ManifoldSearchCV(LapSVC(), GRID, **options).fit(X, y)
-        assert raced.certified_
-        assert np.array_equal(raced.cv_results_["mean_test_f1"], exact.cv_results_["mean_test_f1"])
-
-    def test_race_does_not_solve_all_candidates(self, moons, monkeypatch):
-        X, y, _ = moons
-        solved = []
-
-        def counted(*arguments, **options):
-            solved.append(arguments)
-            return CRITERIA["exact"](*arguments, **options)
-
-        monkeypatch.setattr("onefit.search.held_out.CRITERIA", {**CRITERIA, "exact": counted})
-        raced = ManifoldSearchCV(LapLogisticRegression(), GRID, cv=CV, criterion="certified")
-        raced.fit(X, y)
-        assert len(solved) < len(raced.cv_results_["params"])
-
-    def test_approximations_are_not_certified(self, moons):
-        X, y, _ = moons
-        assert not ManifoldSearchCV(LapSVC(), GRID, cv=CV, criterion="newton").fit(X, y).certified_
-        assert (
-            ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, criterion="newton")
-            .fit(X, y)
-            .certified_
-        )
 
 
 class TestDropIn:
@@ -639,236 +343,6 @@ class TestParallel:
         for key, column in one.cv_results_.items():
             if "time" not in key:
                 np.testing.assert_array_equal(column, two.cv_results_[key])
-
-
-class TestRunning:
-    def test_progress_on_a_terminal_only(self, monkeypatch, capsys):
-        with progress_bar("candidates", 3, enabled=True) as bar:
-            bar.advance(3)
-        assert capsys.readouterr().err == ""
-        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-        with progress_bar("candidates", 3, enabled=True) as bar:
-            bar.advance(3)
-        assert "candidates" in capsys.readouterr().err
-
-    @pytest.mark.parametrize("n_jobs", [1, 2])
-    def test_interrupt_ends_it_cleanly(self, n_jobs):
-        """Ctrl-C: a KeyboardInterrupt soon, and no worker left behind."""
-        script = textwrap.dedent(
-            f"""
-            import numpy as np
-            from onefit import LapSVC, ManifoldSearchCV
-
-            X = np.random.default_rng(0).normal(size=(600, 5))
-            y = np.where(np.arange(600) % 4 == 0, X[:, 0] > 0, -1).astype(int)
-            print("ready", flush=True)
-            ManifoldSearchCV(LapSVC(), "paper", n_jobs={n_jobs}).fit(X, y)
-            """
-        )
-        process = subprocess.Popen(
-            [sys.executable, "-c", script],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-            # A job in the background of a shell ignores interrupts, and so would its children.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-        )
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(3.0)
-        os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
-        assert process.returncode != 0
-        assert "KeyboardInterrupt" in errors
-        deadline = time.monotonic() + 10.0
-        while group_is_alive(process.pid) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert not group_is_alive(process.pid)
-
-
-def constant(_, estimator, X, y):
-    return 1.0
-
-
-class Quiet:
-    """A scorer whose repr says nothing."""
-
-    def __init__(self, value):
-        self.value = value
-
-    def __repr__(self):
-        return "Quiet()"
-
-    def __call__(self, estimator, X, y):
-        return self.value
-
-    def score(self, estimator, X, y):
-        return self.value
-
-
-class Plain(Quiet):
-    __repr__ = object.__repr__
-
-
-def calling(value):
-    """A metric of the same name whose body is another."""
-    scope = {}
-    exec(f"def metric(a, b):\n    return {value}", scope)
-    return scope["metric"]
-
-
-#: Pairs of scorers that differ, each made anew when asked for.
-SCORERS = {
-    "metric": (
-        lambda: make_scorer(lambda a, b: 1.0),
-        lambda: make_scorer(lambda a, b: 2.0),
-    ),
-    "edited": (lambda: make_scorer(calling(1.0)), lambda: make_scorer(calling(2.0))),
-    "options": (
-        lambda: make_scorer(f1_score, average="micro"),
-        lambda: make_scorer(f1_score, average="macro"),
-    ),
-    "nested": (lambda: lambda e, X, y: (lambda: 1.0)(), lambda: lambda e, X, y: (lambda: 2.0)()),
-    "method": (lambda: Quiet(1.0).score, lambda: Quiet(2.0).score),
-    "object": (lambda: Quiet(1.0), lambda: Quiet(2.0)),
-    "address": (lambda: Plain(1.0), lambda: Plain(2.0)),
-    "class": (lambda: Plain(1.0), lambda: Quiet(1.0)),
-}
-
-
-class TestCheckpoint:
-    def test_second_run_computes_nothing(self, moons, tmp_path, monkeypatch):
-        X, y, _ = moons
-        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, checkpoint=tmp_path / "c")
-        first = search.fit(X, y).cv_results_
-        monkeypatch.setattr(
-            "onefit.search.search.evaluate_group", lambda *a: pytest.fail("computed again")
-        )
-        again = clone(search).fit(X, y).cv_results_
-        for key in first:
-            np.testing.assert_array_equal(first[key], again[key])
-
-    def test_other_number_of_jobs(self, moons, tmp_path):
-        """A checkpoint of one process serves two, whole or in part."""
-        X, y, _ = moons
-        path = tmp_path / "c"
-        one = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, checkpoint=path, refine=1)
-        first = one.fit(X, y).cv_results_
-        lines = path.read_bytes().splitlines(keepends=True)
-        path.write_bytes(b"".join(lines[:2]))
-        again = clone(one).set_params(n_jobs=2).fit(X, y).cv_results_
-        assert np.array_equal(first["mean_test_score"], again["mean_test_score"])
-
-    def test_other_graph_or_score_is_refused(self, moons, tmp_path):
-        """Arrays too long to print, and functions, are told apart."""
-        X, y, _ = moons
-        graph = LapRLSClassifier().fit(X, y).graph_
-        search = ManifoldSearchCV(
-            LapRLSClassifier(graph=graph),
-            {"ambient_penalty": [1e-3, 1e-2]},
-            cv=CV,
-            scoring=make_scorer(accuracy_score),
-            checkpoint=tmp_path / "c",
-        ).fit(X, y)
-        clone(search).fit(X, y)
-        other = graph.copy()
-        other.data = other.data * 1.001
-        for params in ({"estimator__graph": other}, {"scoring": make_scorer(f1_score)}):
-            with pytest.raises(ValueError, match="holds another search"):
-                clone(search).set_params(**params).fit(X, y)
-
-    @pytest.mark.parametrize("pair", SCORERS, ids=str)
-    def test_other_scorers_are_refused(self, moons, tmp_path, pair):
-        """What a scorer does counts; where it is in memory does not."""
-        X, y, _ = moons
-        first, other = SCORERS[pair]
-        grid = {"ambient_penalty": [1e-3, 1e-2]}
-        search = ManifoldSearchCV(LapRLSClassifier(), grid, cv=CV, checkpoint=tmp_path / "c")
-        search.set_params(scoring=first()).fit(X, y)
-        search.set_params(scoring=first()).fit(X, y)
-        with pytest.raises(ValueError, match="holds another search"):
-            search.set_params(scoring=other()).fit(X, y)
-
-    def test_what_fingerprints_tell_apart(self):
-        long = np.array(["a"] * 2000, dtype=object)
-        other = long.copy()
-        other[1000] = "b"
-        loop, twice = [1], [[1]]
-        loop.append(loop)
-        twice[0].append(twice)
-        values = [long, other, loop, twice, [1, 23], [12, 3], {"a": {}}, {"a": []}, object]
-        values += [Quiet(1.0), Quiet(2.0), RBF(1.0), RBF(2.0), PCA(1), PCA(2), {"a", "b"}, {"ab"}]
-        prints = [fingerprint([value]) for value in values]
-        assert len(set(prints)) == len(values)
-        assert prints == [fingerprint([deepcopy(value)]) for value in values]
-
-    def test_what_hides_its_state_is_refused(self, moons, tmp_path):
-        X, y, _ = moons
-        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, checkpoint=tmp_path / "c")
-        with pytest.raises(TypeError, match="checkpoint with a lock"):
-            search.set_params(scoring=partial(constant, Lock())).fit(X, y)
-
-    def test_other_data_are_refused(self, moons, tmp_path):
-        X, y, _ = moons
-        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, checkpoint=tmp_path / "c")
-        search.fit(X, y)
-        with pytest.raises(ValueError, match="holds another search"):
-            search.fit(X + 1e-9, y)
-
-    @pytest.mark.parametrize("cut", [1, 7, 40])
-    def test_damage_costs_only_what_it_hit(self, moons, tmp_path, cut):
-        X, y, _ = moons
-        path = tmp_path / "c"
-        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, checkpoint=path)
-        first = search.fit(X, y).cv_results_["mean_test_score"]
-        path.write_bytes(path.read_bytes()[:-cut])
-        assert np.array_equal(search.fit(X, y).cv_results_["mean_test_score"], first)
-
-    def test_killed_and_resumed(self, tmp_path):
-        script = textwrap.dedent(
-            """
-            import os, signal, sys
-            import numpy as np
-            from sklearn.datasets import make_moons
-            import onefit.search.search as module
-            from onefit import LapRLSClassifier, ManifoldSearchCV, SemiSupervisedKFold
-
-            X, truth = make_moons(120, noise=0.2, random_state=0)
-            y = np.where(np.arange(120) % 4 == 0, truth, -1)
-            grid = {"kernel_width": [0.1, 1.0, 10.0], "ambient_penalty": [1e-4, 1e-2]}
-            left = int(sys.argv[2])
-            evaluate = module.evaluate_group
-
-            def dying(*arguments):
-                global left
-                if left == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                left -= 1
-                return evaluate(*arguments)
-
-            module.evaluate_group = dying
-            cv = SemiSupervisedKFold(4, shuffle=True, random_state=0)
-            search = ManifoldSearchCV(LapRLSClassifier(), grid, cv=cv, checkpoint=sys.argv[1])
-            search.fit(X, y)
-            print(search.cv_results_["mean_test_score"].tolist(), left)
-            """
-        )
-
-        def run(path, groups):
-            return subprocess.run(
-                [sys.executable, "-c", script, str(path), str(groups)],
-                capture_output=True,
-                text=True,
-                check=False,
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-            )
-
-        whole = run(tmp_path / "whole", 99)
-        assert run(tmp_path / "c", 2).returncode == -signal.SIGKILL
-        resumed = run(tmp_path / "c", 99)
-        assert resumed.stdout.split("]")[0] == whole.stdout.split("]")[0]
-        assert resumed.stdout.split()[-1] == "98"  # one group was left to do
 
 
 class TestMemory:
@@ -1108,26 +582,6 @@ class TestReview:
             found = ManifoldSearchCV(pipeline, alone, cv=CV).fit(X, y).cv_results_
             assert both[i] == pytest.approx(found["mean_test_loss"][0])
         assert both[0] != pytest.approx(both[1], rel=1e-3)
-
-    def test_a_checkpoint_knows_what_a_scorer_does(self, moons, tmp_path):
-        X, y, _ = moons
-        path = tmp_path / "c"
-        options = {"cv": CV, "checkpoint": path}
-        first = {"scoring": lambda e, X, y: accuracy_score(y, e.predict(X))}
-        other = {"scoring": lambda e, X, y: -accuracy_score(y, e.predict(X))}
-        ManifoldSearchCV(LapRLSClassifier(), GRID, **options, **first).fit(X, y)
-        with pytest.raises(ValueError, match="another search"):
-            ManifoldSearchCV(LapRLSClassifier(), GRID, **options, **other).fit(X, y)
-
-    def test_a_checkpoint_wants_a_seed(self, moons, tmp_path):
-        X, y, _ = moons
-        shuffled = SemiSupervisedKFold(3, shuffle=True)
-        for options in ({}, {"cv": shuffled}, {"cv": CV, "n_iter": 2}):
-            search = ManifoldSearchCV(
-                LapRLSClassifier(), GRID, checkpoint=tmp_path / "c", **options
-            )
-            with pytest.raises(ValueError, match="random_state"):
-                search.fit(X, y)
 
     def test_times_hold_what_candidates_have_in_common(self, wine, monkeypatch):
         X, y, _ = wine

@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 from sklearn.base import is_classifier
 
 from onefit._typing import BoolArray, FloatArray
+from onefit.search.scoring import named_scoring
 from onefit.search.task import CandidateResult
 
 __all__ = [
@@ -174,7 +175,8 @@ def rule_of(search: Any) -> str:
         return str(search.selection)
     if not is_classifier(search.estimator):
         return "consensus"
-    is_accuracy = isinstance(search.scoring, str | None) and search.scoring in (None, "accuracy")
+    named = named_scoring(search.scoring)
+    is_accuracy = named.get(search.refit, named.get("score", "")) in (None, "accuracy")
     return "margin" if is_accuracy and search.criterion in ("exact", "newton") else "best"
 
 

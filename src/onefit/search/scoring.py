@@ -18,7 +18,7 @@ from onefit._typing import FloatArray, IntArray
 from onefit.estimators import ManifoldEstimator
 from onefit.targets import Targets, class_codes
 
-__all__ = ["FoldScorer", "fold_scorer", "named_scorers"]
+__all__ = ["FoldScorer", "fold_scorer", "named_scorers", "named_scoring"]
 
 #: Scores of many candidates at once: (truth, decisions of shape (a, m, q)) -> (a,).
 Quick = Callable[[Targets, IntArray, FloatArray], FloatArray]
@@ -185,16 +185,23 @@ class _AnsweredClassifier(ClassifierMixin, _Answered):
         return np.exp(self.model._log_proba_from_decisions(self._answer(X)))
 
 
+def named_scoring(scoring: Any) -> dict[str, Any]:
+    """What ``scoring`` asks for by column name; a single one is called "score"."""
+    if isinstance(scoring, Mapping):
+        return dict(scoring)
+    if isinstance(scoring, list | tuple | set | frozenset):
+        return {name: name for name in scoring}
+    return {"score": scoring}
+
+
 def named_scorers(estimator: Any, scoring: Any) -> dict[str, Any]:
-    """Scorers by column name; a single one is called "score".
+    """Scorers by column name.
 
     A callable that returns a dictionary is called "" and names its columns itself.
     """
-    if isinstance(scoring, Mapping):
-        return {name: check_scoring(estimator, scoring=one) for name, one in scoring.items()}
-    if isinstance(scoring, list | tuple | set | frozenset):
-        return {name: check_scoring(estimator, scoring=name) for name in scoring}
-    return {"score": check_scoring(estimator, scoring=scoring)}
+    return {
+        name: check_scoring(estimator, scoring=one) for name, one in named_scoring(scoring).items()
+    }
 
 
 @dataclass(frozen=True)
@@ -337,14 +344,8 @@ def _quick_scores(scoring: Any, model: ManifoldEstimator, targets: Targets) -> d
     known = dict(_QUICK_CLASSES if is_classifier(model) else _QUICK_TARGETS)
     if is_classifier(model) and targets.values.shape[1] == 1:
         known["roc_auc"] = _area_under_roc
-    if scoring is None or isinstance(scoring, str):
-        return {"score": known[scoring]} if scoring in known else {}
-    if isinstance(scoring, Mapping):
-        named = dict(scoring)
-    elif isinstance(scoring, list | tuple | set | frozenset):
-        named = {name: name for name in scoring}
-    else:
-        return {}
     return {
-        name: known[one] for name, one in named.items() if isinstance(one, str) and one in known
+        name: known[one]
+        for name, one in named_scoring(scoring).items()
+        if isinstance(one, str | None) and one in known
     }
