@@ -372,6 +372,7 @@ class TestExact:
         assert_equals_refitting(model, X, y, [(train, test)], holdout, rtol=1e-6)
 
 
+@pytest.mark.no_cover
 @pytest.mark.skipif(
     "ONEFIT_DATA" not in os.environ,
     reason="set ONEFIT_DATA to the directory with the LIBSVM files housing.xz, mg.xz, ...",

@@ -72,6 +72,7 @@ def put(files, folder):
 # Killed.
 
 
+@pytest.mark.no_cover
 @needs_data
 def test_an_experiment_killed_at_fifty_moments(whole, tmp_path):
     def check(name):

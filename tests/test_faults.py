@@ -102,6 +102,7 @@ def evaluated(monkeypatch):
 # Killed.
 
 
+@pytest.mark.no_cover
 def test_a_search_killed_at_fifty_moments(reference, tmp_path):
     def check(name):
         assert (tmp_path / f"{name}.result").read_bytes() == reference.found

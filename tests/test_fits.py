@@ -153,6 +153,7 @@ def assert_small(error, tol, grid):
     assert not too_large, "\n".join(too_large)
 
 
+@pytest.mark.no_cover
 class TestGrid:
     def test_the_grid_covers_the_ranges(self):
         ambient, manifold, widths = (set(values) for values in zip(*INSIDE, strict=True))

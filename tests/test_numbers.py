@@ -28,6 +28,8 @@ from onefit.datasets import libsvm_datasets
 from onefit.search.candidates import group_candidates, paper_grid
 from paired import ESTIMATORS
 
+pytestmark = pytest.mark.no_cover
+
 #: Of the gradient at the fit, see largest_gradient, for losses as curved as the square loss.
 GRADIENT_TOL = 1e-6
 
