@@ -176,7 +176,8 @@ def rule_of(search: Any) -> str:
     if not is_classifier(search.estimator):
         return "consensus"
     named = named_scoring(search.scoring)
-    is_accuracy = named.get(search.refit, named.get("score", "")) in (None, "accuracy")
+    name = search.refit if isinstance(search.refit, str) and search.refit in named else "score"
+    is_accuracy = named.get(name, "") in (None, "accuracy")
     return "margin" if is_accuracy and search.criterion in ("exact", "newton") else "best"
 
 

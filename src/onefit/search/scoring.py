@@ -195,10 +195,7 @@ def named_scoring(scoring: Any) -> dict[str, Any]:
 
 
 def named_scorers(estimator: Any, scoring: Any) -> dict[str, Any]:
-    """Scorers by column name.
-
-    A callable that returns a dictionary is called "" and names its columns itself.
-    """
+    """Scorers by column name; a callable that returns a dictionary names its columns itself."""
     return {
         name: check_scoring(estimator, scoring=one) for name, one in named_scoring(scoring).items()
     }
