@@ -1,8 +1,9 @@
-"""What tests share: one BLAS thread, and two small data sets."""
+"""What tests share: one BLAS thread, and three small data sets."""
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_moons
+from sklearn.datasets import load_wine, make_moons
+from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 
@@ -28,3 +29,12 @@ def waves():
     X = rng.uniform(-2, 2, (100, 2))
     y = np.where(np.arange(100) % 4 == 0, np.sin(2 * X[:, 0]) + 0.1 * X[:, 1], np.nan)
     return X, y
+
+
+@pytest.fixture(scope="module")
+def wine():
+    """Three classes, a quarter of the rows labelled, and the truth."""
+    X, truth = load_wine(return_X_y=True)
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(len(truth)) < 0.25, truth, -1)
+    return StandardScaler().fit_transform(X), y, truth

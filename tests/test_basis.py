@@ -7,21 +7,12 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import load_breast_cancer
 
 import reference
-from onefit import LapLogisticRegression, LapRLSClassifier, LapRLSRegressor, LapSVC
+from models import ESTIMATORS
 from onefit.basis import KernelBasis, PlaneBasis, _is_almost_constant, plane_basis
-from onefit.factors import (
-    factor_kernel,
-    factor_nystrom,
-    factor_nystrom_in_blocks,
-    pivoted_cholesky,
-)
+from onefit.factors import factor_kernel, factor_nystrom, factor_nystrom_in_blocks, pivoted_cholesky
 from onefit.form_basis import FormBasis, basis_for_ratios
 from onefit.kernels import Kernel
-from onefit.landmarks import (
-    LANDMARK_RULES,
-    randomly_pivoted_cholesky,
-    uniform,
-)
+from onefit.landmarks import LANDMARK_RULES, randomly_pivoted_cholesky, uniform
 
 N = 40
 X = np.random.default_rng(0).normal(size=(N, 3))
@@ -505,15 +496,6 @@ class TestLandmarks:
         rows = np.random.default_rng(0).normal(size=(200, 9))
         randomly_pivoted_cholesky(Kernel(kernel), rows, 5, np.random.RandomState(0))
         assert sum(calls[1:]) == 5 * 200
-
-
-ESTIMATORS = {
-    "regressor": LapRLSRegressor(),
-    "square": LapRLSClassifier(),
-    "huberized_hinge": LapSVC(),
-    "squared_hinge": LapSVC(loss="squared_hinge"),
-    "logistic": LapLogisticRegression(),
-}
 
 
 class TestEstimators:

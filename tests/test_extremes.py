@@ -16,6 +16,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from models import ESTIMATORS, every_estimator
 from onefit import (
     LapLogisticRegression,
     LapRLSClassifier,
@@ -33,14 +34,6 @@ N = 30
 X, TRUTH = make_moons(N, noise=0.1, random_state=0)
 Y = np.where(np.arange(N) < 12, TRUTH, -1)
 TARGETS = np.where(Y == -1, np.nan, Y + 0.5 * X[:, 0])
-ESTIMATORS = {
-    "regressor": LapRLSRegressor(),
-    "square": LapRLSClassifier(),
-    "hinge": LapSVC(),
-    "squared_hinge": LapSVC(loss="squared_hinge"),
-    "logistic": LapLogisticRegression(),
-}
-every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS.values(), ids=ESTIMATORS)
 
 
 def fitted(model, rows=X, y=None, sample_weight=None):

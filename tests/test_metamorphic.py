@@ -13,21 +13,9 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 
-from onefit import (
-    LapLogisticRegression,
-    LapRLSClassifier,
-    LapRLSRegressor,
-    LapSVC,
-    cross_val_decisions,
-)
+from models import ESTIMATORS
+from onefit import LapRLSRegressor, LapSVC, cross_val_decisions
 
-ESTIMATORS = {
-    "regressor": LapRLSRegressor(),
-    "square": LapRLSClassifier(),
-    "hinge": LapSVC(),
-    "squared_hinge": LapSVC(loss="squared_hinge"),
-    "logistic": LapLogisticRegression(),
-}
 #: Relative to the largest value. Newton's method stops when steps are below 1e-8.
 TOL = 1e-6
 

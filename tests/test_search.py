@@ -1,7 +1,6 @@
 """ManifoldSearchCV against scikit-learn's GridSearchCV and against cross_val_decisions."""
 
 import pickle
-import re
 import time
 
 import numpy as np
@@ -10,17 +9,9 @@ from scipy.spatial.distance import pdist
 from scipy.stats import loguniform
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
-from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.feature_selection import SelectKBest
-from sklearn.metrics import (
-    accuracy_score,
-    f1_score,
-    get_scorer,
-    make_scorer,
-    mean_squared_error,
-)
+from sklearn.metrics import accuracy_score, make_scorer, mean_squared_error
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.neighbors import kneighbors_graph
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -36,15 +27,7 @@ from onefit import (
     cross_val_decisions,
 )
 from onefit.search.geometry import geometry_of
-from searches import CV, GRID, Quiet
-
-
-@pytest.fixture(scope="module")
-def wine():
-    X, truth = load_wine(return_X_y=True)
-    rng = np.random.default_rng(0)
-    y = np.where(rng.random(len(truth)) < 0.25, truth, -1)
-    return StandardScaler().fit_transform(X), y, truth
+from searches import CV, GRID
 
 
 def naive_scores(model, params, X, y, score, cv=CV, **options):
@@ -138,60 +121,6 @@ class TestScores:
         assert search.n_splits_ == 6
         mean, _ = naive_scores(LapRLSClassifier(), search.best_params_, X, y, accuracy, cv=cv)
         assert search.best_score_ == pytest.approx(mean)
-
-
-class TestScoring:
-    @pytest.mark.parametrize("scoring", ["roc_auc", "f1", "balanced_accuracy", "accuracy"])
-    def test_any_scorer(self, moons, scoring):
-        X, y, _ = moons
-        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, scoring=scoring).fit(X, y)
-        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-
-    def test_accuracy_by_name_and_by_scorer_agree(self, moons):
-        X, y, _ = moons
-        quick = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, scoring="accuracy").fit(X, y)
-        slow = ManifoldSearchCV(
-            LapRLSClassifier(), GRID, cv=CV, scoring=make_scorer(accuracy_score)
-        ).fit(X, y)
-        assert np.allclose(
-            quick.cv_results_["mean_test_score"], slow.cv_results_["mean_test_score"]
-        )
-
-    def test_probabilities(self, moons):
-        X, y, _ = moons
-        search = ManifoldSearchCV(LapLogisticRegression(), GRID, cv=CV, scoring="neg_log_loss")
-        assert search.fit(X, y).best_score_ < 0
-
-    def test_several(self, moons):
-        X, y, _ = moons
-        search = ManifoldSearchCV(
-            LapRLSClassifier(), GRID, cv=CV, scoring=["accuracy", "f1"], refit="f1"
-        ).fit(X, y)
-        results = search.cv_results_
-        assert {"mean_test_accuracy", "rank_test_f1", "split0_test_f1"} <= set(results)
-        assert search.best_score_ == results["mean_test_f1"].max()
-        with pytest.raises(ValueError, match="refit=True with several scores"):
-            ManifoldSearchCV(LapRLSClassifier(), GRID, scoring=["accuracy", "f1"]).fit(X, y)
-
-    def test_callables(self, moons):
-        X, y, _ = moons
-
-        def both(model, X, y):
-            predicted = model.predict(X)
-            return {"a": accuracy_score(y, predicted), "f": f1_score(y, predicted)}
-
-        search = ManifoldSearchCV(
-            LapRLSClassifier(), GRID, cv=CV, scoring=both, refit=lambda results: 3
-        ).fit(X, y)
-        assert search.best_index_ == 3
-        assert "mean_test_f" in search.cv_results_
-
-    def test_lists(self, moons):
-        X, y, _ = moons
-        arrays = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, scoring="f1").fit(X, y)
-        lists = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, scoring="f1")
-        lists.fit(X.tolist(), y.tolist())
-        assert lists.best_score_ == arrays.best_score_
 
 
 class TestDropIn:
@@ -393,19 +322,6 @@ class TestErrors:
         with pytest.raises(TypeError, match=message):
             search.fit(X, y)
 
-    @pytest.mark.parametrize("value", [np.inf, -np.inf, None, "1.0", [1.0, 2.0], 1j], ids=repr)
-    def test_scores_that_are_no_numbers(self, moons, value):
-        X, y, _ = moons
-        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV)
-        said = f"Quiet() returned {value!r} as '{{}}'; expected a finite number"
-        for scoring, name in (
-            (Quiet(value), "score"),
-            ({"mine": Quiet(value)}, "mine"),
-            (Quiet({"fine": 1.0, "bad": value}), "bad"),
-        ):
-            with pytest.raises(ValueError, match=re.escape(said.format(name))):
-                search.set_params(scoring=scoring, refit=False).fit(X, y)
-
     def test_other_estimators(self, moons):
         X, y, _ = moons
         with pytest.raises(TypeError, match="expected LapRLSRegressor"):
@@ -422,62 +338,6 @@ def test_a_precomputed_graph_is_one_graph(moons):
     assert search.n_groups_ == len(grid["kernel_width"])
     both = {**grid, "graph": [graph, 2 * graph]}
     assert ManifoldSearchCV(LapRLSClassifier(), both, cv=CV).fit(X, y).n_groups_ == 4
-
-
-class TestQuickScores:
-    """Scores with a direct formula equal scikit-learn's, fold by fold."""
-
-    @staticmethod
-    def scores(search, name="score"):
-        columns = [f"split{i}_test_{name}" for i in range(search.n_splits_)]
-        return np.array([search.cv_results_[column] for column in columns])
-
-    @pytest.mark.parametrize("scoring", ["balanced_accuracy", "roc_auc", "accuracy"])
-    @pytest.mark.parametrize("data", ["moons", "wine"])
-    def test_classes(self, request, data, scoring):
-        X, y, _ = request.getfixturevalue(data)
-        if data == "wine" and scoring == "roc_auc":
-            pytest.skip("scikit-learn has it for two classes only")
-        quick = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, scoring=scoring).fit(X, y)
-        slow = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, scoring=get_scorer(scoring)).fit(
-            X, y
-        )
-        assert np.allclose(self.scores(quick), self.scores(slow))
-
-    @pytest.mark.parametrize("scoring", ["neg_mean_absolute_error", "neg_root_mean_squared_error"])
-    @pytest.mark.parametrize("n_outputs", [1, 2])
-    def test_targets(self, waves, scoring, n_outputs):
-        X, y = waves
-        Y = y if n_outputs == 1 else np.column_stack([y, np.square(y)])
-        quick = ManifoldSearchCV(LapRLSRegressor(), GRID, cv=CV, scoring=scoring).fit(X, Y)
-        slow = ManifoldSearchCV(LapRLSRegressor(), GRID, cv=CV, scoring=get_scorer(scoring)).fit(
-            X, Y
-        )
-        assert np.allclose(self.scores(quick), self.scores(slow))
-
-    def test_a_score_that_no_candidate_has(self, moons):
-        """Two labels of a class in five folds: three folds have no area under the ROC curve."""
-        X, y, _ = moons
-        y = y.copy()
-        y[np.flatnonzero(y == 1)[2:]] = -1
-        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=5, scoring="roc_auc")
-        with (
-            pytest.warns(UndefinedMetricWarning, match="one class"),
-            pytest.raises(ValueError, match="nothing to choose by"),
-        ):
-            search.fit(X, y)
-
-    def test_several(self, moons):
-        X, y, _ = moons
-        names = ["accuracy", "roc_auc", "f1"]
-        many = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, scoring=names, refit="f1").fit(
-            X, y
-        )
-        for name in names:
-            one = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, scoring=get_scorer(name)).fit(
-                X, y
-            )
-            assert np.allclose(self.scores(many, name), self.scores(one))
 
 
 class TestMetadata:
@@ -595,17 +455,3 @@ class TestReview:
         columns = search.cv_results_
         shares = (columns["mean_fit_time"] + columns["mean_score_time"]).sum() * search.n_splits_
         assert 0.3 < shares <= search.search_time_ * (1.0 + 1e-6)
-
-    def test_a_scorer_sees_the_fold_and_nothing_else(self, moons):
-        X, y, _ = moons
-        search = ManifoldSearchCV(
-            LapRLSClassifier(), GRID, cv=CV, scoring=lambda e, X, y: len(e.predict(X[:1]))
-        )
-        with pytest.raises(ValueError, match="all at once"):
-            search.fit(X, y)
-
-    def test_probabilities_that_the_model_does_not_have(self, moons):
-        X, y, _ = moons
-        search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, scoring="neg_log_loss")
-        with pytest.raises(ValueError, match="LapLogisticRegression"):
-            search.fit(X, y)

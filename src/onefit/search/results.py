@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import count, takewhile
 from numbers import Integral
 from typing import Any
 
@@ -17,6 +18,7 @@ from onefit.search.task import CandidateResult
 __all__ = [
     "MOST_COMPARED",
     "RULES",
+    "check_score_name",
     "choose",
     "chosen_by",
     "cv_results",
@@ -24,7 +26,9 @@ __all__ = [
     "is_tied",
     "near_best",
     "rule_of",
+    "score_names",
     "score_to_choose_by",
+    "split_scores",
     "within_one_standard_error",
 ]
 
@@ -113,13 +117,15 @@ def choose(columns: Mapping[str, Any], name: str, rule: str) -> int:
 def within_one_standard_error(columns: Mapping[str, Any], name: str) -> BoolArray:
     """Which candidates have a mean score within one standard error of the best."""
     mean, best = _mean_scores(columns, name), choose(columns, name, "best")
-    splits = [
-        columns[key][best]
-        for key in columns
-        if key.startswith("split") and key.endswith(f"_test_{name}")
-    ]
-    error = np.std(splits, ddof=1) / np.sqrt(len(splits)) if len(splits) > 1 else 0.0
+    splits = split_scores(columns, name)[best]
+    error = np.std(splits, ddof=1) / np.sqrt(splits.size) if splits.size > 1 else 0.0
     return is_tied(mean, np.nanmax(mean)) | (mean >= np.nanmax(mean) - error)
+
+
+def split_scores(columns: Mapping[str, Any], name: str) -> FloatArray:
+    """Scores of shape (candidates, folds)."""
+    keys = takewhile(columns.__contains__, (f"split{i}_test_{name}" for i in count()))
+    return np.column_stack([columns[key] for key in keys])
 
 
 def near_best(columns: Mapping[str, Any], name: str) -> list[int]:
@@ -141,14 +147,23 @@ def _mean_scores(columns: Mapping[str, Any], name: str) -> FloatArray:
     return mean
 
 
+def score_names(columns: Mapping[str, Any]) -> list[str]:
+    """What the candidates were scored by; the held-out loss ranks nothing."""
+    return [key.removeprefix("rank_test_") for key in columns if key.startswith("rank_test_")]
+
+
 def score_to_choose_by(columns: Mapping[str, Any], refit: Any) -> str:
     """Name of the score: the only one, or the one that ``refit`` names."""
-    if "mean_test_score" in columns:
-        return "score"
-    if not isinstance(refit, str) or f"mean_test_{refit}" not in columns:
+    names = score_names(columns)
+    return "score" if names == ["score"] else check_score_name(refit, names)
+
+
+def check_score_name(refit: Any, names: Collection[str]) -> str:
+    """``refit``, if it names one of several scores."""
+    if not isinstance(refit, str) or refit not in names:
         raise ValueError(
-            f"refit={refit!r} with several scores; expected the name of the one to choose by, a "
-            "callable, or False."
+            f"refit={refit!r} with several scores; expected the name of the one to choose by "
+            f"({', '.join(map(repr, sorted(names)))}), a callable, or False."
         )
     return refit
 

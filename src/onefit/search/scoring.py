@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -196,9 +196,17 @@ def named_scoring(scoring: Any) -> dict[str, Any]:
 
 def named_scorers(estimator: Any, scoring: Any) -> dict[str, Any]:
     """Scorers by column name; a callable that returns a dictionary names its columns itself."""
-    return {
-        name: check_scoring(estimator, scoring=one) for name, one in named_scoring(scoring).items()
-    }
+    named = named_scoring(scoring)
+    _check_names(named)
+    return {name: check_scoring(estimator, scoring=one) for name, one in named.items()}
+
+
+def _check_names(names: Collection[str]) -> None:
+    if "loss" in names:
+        raise ValueError(
+            "a score is called 'loss', as the column mean_test_loss of the held-out loss is; "
+            "give it another name."
+        )
 
 
 @dataclass(frozen=True)
@@ -288,6 +296,7 @@ class FoldScorer:
                 "have; use LapLogisticRegression or another scoring."
             ) from error
         if isinstance(scores[0], Mapping):
+            _check_names(scores[0])
             columns = {key: [one[key] for one in scores] for key in scores[0]}
         else:
             columns = {name: scores}

@@ -8,7 +8,6 @@ from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from numbers import Integral
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -20,7 +19,6 @@ from sklearn.pipeline import Pipeline
 from onefit._typing import FloatArray, Rows
 from onefit.assembly import check_distributed
 from onefit.blocks import RowBlocks, gathered, open_blocks
-from onefit.criteria import CRITERIA
 from onefit.criteria.common import Holdout
 from onefit.crossval import check_criterion_params, split_rows
 from onefit.estimators import ManifoldEstimator
@@ -42,9 +40,9 @@ from onefit.search.evaluate import evaluate_group
 from onefit.search.geometry import preprocess
 from onefit.search.jobs import work_through
 from onefit.search.memory import fit_to_memory, memory_plan
+from onefit.search.parameters import check_search
 from onefit.search.progress import progress_bar, say
 from onefit.search.results import (
-    RULES,
     choose,
     chosen_by,
     cv_results,
@@ -57,7 +55,7 @@ from onefit.search.routing import Routed, route
 from onefit.search.scoring import fold_scorer, named_scorers
 from onefit.search.task import CandidateResult, Task, default_repeats, restored
 from onefit.targets import Targets
-from onefit.validation import check_choice, check_integer, check_number
+from onefit.validation import check_choice
 
 __all__ = ["ManifoldSearchCV"]
 
@@ -98,8 +96,10 @@ class ManifoldSearchCV(GridSearchCV):
     scoring : str, callable, list, tuple, dict or None, default=None
         As in GridSearchCV. None: accuracy for classes; for real targets the share of the variance
         of all labels that is explained, which unlike "r2" makes sense on folds of a few labels.
+        A score cannot be called "loss", which has a column already.
     refit : bool, str or callable, default=True
-        As in GridSearchCV: refit the chosen candidate on all data.
+        As in GridSearchCV: refit the chosen candidate on all data. With several scores, the name
+        of the one to choose by.
     n_iter : int, optional
         Draw that many candidates at random instead of trying all.
     selection : {"auto", "best", "one_standard_error", "consensus", "margin"}, default="auto"
@@ -233,11 +233,10 @@ class ManifoldSearchCV(GridSearchCV):
         -------
         self
         """
-        self._check_parameters()
+        check_search(self)
         start = time.perf_counter()
         X, y, sample_weight = open_blocks(X), gathered(y), gathered(sample_weight)
         upstream, final, prefix = split_pipeline(self.estimator)
-        self._check_checkpoint()
         routed = route(self, prefix, {"sample_weight": sample_weight, **params})
         rows = preprocess(upstream, {}, final, X)
         targets, sample = final._read_labels(rows, y, routed.sample_weight)
@@ -261,49 +260,11 @@ class ManifoldSearchCV(GridSearchCV):
             say([f"n_components used: {', '.join(map(str, used))}"])
         self._conclude(candidates, results, decide)
         self.search_time_ = time.perf_counter() - start
-        if self.refit is not False:
+        if self.refit:
             self._refit(X, y, routed.fit)
         return self
 
     # The steps of fit, in order.
-
-    def _check_parameters(self) -> None:
-        check_choice("criterion", self.criterion, (*CRITERIA, "certified"))
-        if self.criterion == "certified" and self.holdout != "labels":
-            raise ValueError(
-                "criterion='certified' with holdout='points', whose bounds are too wide to race "
-                "by; use criterion='exact' or holdout='labels'."
-            )
-        check_choice("holdout", self.holdout, ("labels", "points"))
-        check_choice("selection", self.selection, RULES)
-        if self.selection == "margin" and not is_classifier(self.estimator):
-            raise ValueError(
-                "selection='margin' with real targets, which have no margin; use 'auto'."
-            )
-        check_integer("refine", self.refine, minimum=0)
-        if self.n_iter is not None:
-            check_integer("n_iter", self.n_iter, minimum=1)
-        if self.memory_limit is not None:
-            check_number("memory_limit", self.memory_limit)
-        for name, value in (
-            ("n_jobs", 1 if self.n_jobs is None else self.n_jobs),
-            ("verbose", self.verbose),
-        ):
-            if not isinstance(value, Integral):  # True is one
-                raise TypeError(
-                    f"{name}={value!r} is of type {type(value).__name__}; expected an integer."
-                )
-
-    def _check_checkpoint(self) -> None:
-        """A search that draws anew each time can never find its own checkpoint."""
-        draws = self.cv is None or self.n_iter is not None
-        shuffles = getattr(self.cv, "shuffle", False) and self.cv.random_state is None
-        if self.checkpoint is not None and ((draws and self.random_state is None) or shuffles):
-            raise ValueError(
-                "checkpoint with random_state=None: the folds or candidates would be drawn anew "
-                "each time, and the checkpoint never be found again. Set random_state (of the "
-                "search, and of the splitter if it shuffles) to a number."
-            )
 
     def _criterion_params(self) -> dict[str, Any]:
         name = "newton" if self.criterion == "certified" else self.criterion
@@ -457,7 +418,7 @@ class ManifoldSearchCV(GridSearchCV):
         if not self.multimetric_:
             self.scorer_ = self.scorer_["score"]
         self.cv_results_ = cv_results(candidates, results)
-        if self.multimetric_ and self.refit is False:
+        if self.multimetric_ and not self.refit:
             return
         self.best_index_ = self._choose(self.cv_results_, decide)
         self.best_params_ = self.cv_results_["params"][self.best_index_]

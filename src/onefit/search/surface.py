@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefit._typing import FloatArray, IntArray
 from onefit.search.candidates import split_pipeline
+from onefit.search.results import score_names, split_scores
 
 __all__ = ["Axis", "Surface", "describe_value", "search_surface"]
 
@@ -120,14 +121,12 @@ def search_surface(search: Any) -> Surface:
         )
     columns = search.cv_results_
     name = _score_key(search)
-    ends = f"_test_{name}"
-    splits = [v for k, v in columns.items() if k.startswith("split") and k.endswith(ends)]
     prefix = split_pipeline(search.estimator)[2]
     return Surface(
         score=_score_label(search, name),
         mean=columns[f"mean_test_{name}"],
         std=columns[f"std_test_{name}"],
-        splits=np.column_stack(splits),
+        splits=split_scores(columns, name),
         axes=_ordered(_varying_axes(columns, prefix)),
         best=int(search.best_index_),
     )
@@ -138,8 +137,7 @@ def _score_key(search: Any) -> str:
         return "score"
     if isinstance(search.refit, str):
         return search.refit
-    keys = (key for key in search.cv_results_ if key.startswith("mean_test_"))
-    return next(keys).removeprefix("mean_test_")
+    return score_names(search.cv_results_)[0]
 
 
 def _score_label(search: Any, name: str) -> str:
