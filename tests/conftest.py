@@ -1,10 +1,16 @@
-"""What tests share: one BLAS thread, and three small data sets."""
+"""What tests share: one BLAS thread, three small data sets, what the command is given."""
+
+import json
+import sys
+import types
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine, make_moons
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
+
+from command import GRID
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -38,3 +44,28 @@ def wine():
     rng = np.random.default_rng(0)
     y = np.where(rng.random(len(truth)) < 0.25, truth, -1)
     return StandardScaler().fit_transform(X), y, truth
+
+
+@pytest.fixture
+def grid(tmp_path):
+    """A file with a small grid for the command."""
+    folder = tmp_path / "grids"
+    folder.mkdir()
+    path = folder / "grid.json"
+    path.write_text(json.dumps(GRID))
+    return str(path)
+
+
+@pytest.fixture
+def report(monkeypatch):
+    """A stand-in for the report; returns what it was called with."""
+    calls = []
+
+    def render_report(search, X, y, **options):
+        calls.append(types.SimpleNamespace(search=search, X=X, y=y, **options))
+        return "<html>report</html>"
+
+    module = types.ModuleType("onefit.report")
+    module.render_report = render_report
+    monkeypatch.setitem(sys.modules, "onefit.report", module)
+    return calls

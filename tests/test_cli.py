@@ -2,27 +2,18 @@
 
 import io
 import json
-import lzma
 import os
 import re
-import shlex
-import signal
-import subprocess
-import sys
-import time
-import types
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn import datasets
-from sklearn.datasets import dump_svmlight_file
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import onefit
+from command import GRID
 from onefit import LapRLSClassifier, ManifoldSearchCV, __version__
 from onefit.cli import main
 from onefit.cli.select import _trust_lines
@@ -31,107 +22,7 @@ from onefit.cli.trust import Trust, _corrected_score, _standard_error
 from onefit.persistence import load_model
 from onefit.preparation import conform
 from onefit.tables import read_table
-
-GRID = {
-    "kernel_width": [5.0, 50.0],
-    "ambient_penalty": [1e-4, 1e-2],
-    "manifold_penalty": [0.0, 1.0],
-}
-
-
-@pytest.fixture
-def grid(tmp_path):
-    folder = tmp_path / "grids"
-    folder.mkdir()
-    path = folder / "grid.json"
-    path.write_text(json.dumps(GRID))
-    return str(path)
-
-
-@pytest.fixture
-def report(monkeypatch):
-    """A stand-in for the report; returns what it was called with."""
-    calls = []
-
-    def render_report(search, X, y, **options):
-        calls.append(SimpleNamespace(search=search, X=X, y=y, **options))
-        return "<html>report</html>"
-
-    module = types.ModuleType("onefit.report")
-    module.render_report = render_report
-    monkeypatch.setitem(sys.modules, "onefit.report", module)
-    return calls
-
-
-def mostly_empty(target, share=0.3, seed=0):
-    """Cells of a target of which most are empty."""
-    known = np.random.default_rng(seed).random(len(target)) < share
-    return np.where(known, np.asarray(target).astype(str), "")
-
-
-def bundled(name):
-    bunch = getattr(datasets, f"load_{name}")()
-    names = [f"column {i}" for i in range(bunch.data.shape[1])]
-    rows = np.random.default_rng(0).permutation(len(bunch.target))[:200]
-    target = bunch.target[rows]
-    if name != "diabetes":
-        target = np.asarray(bunch.target_names)[target]
-    return pd.DataFrame(bunch.data[rows], columns=names), target
-
-
-def write_csv(folder, name):
-    X, target = bundled(name)
-    path = folder / f"{name}.csv"
-    X.assign(target=mostly_empty(target)).to_csv(path, index=False)
-    return str(path)
-
-
-def write_tsv(folder, name):
-    X, target = bundled(name)
-    path = folder / f"{name}.tsv.gz"
-    X.assign(target=mostly_empty(target)).to_csv(path, index=False, sep="\t")
-    return str(path)
-
-
-def write_parquet(folder, name):
-    X, target = bundled(name)
-    path = folder / f"{name}.parquet"
-    cells = pd.Series(mostly_empty(target))
-    X.assign(target=cells.where(cells != "", None)).to_parquet(path)
-    return str(path)
-
-
-def write_arff(folder, name):
-    X, target = bundled(name)
-    names = ",".join(sorted({str(one) for one in target}))
-    lines = ["@relation r", *(f"@attribute '{column}' numeric" for column in X)]
-    lines += [f"@attribute target {{{names}}}", "@data"]
-    cells = [cell or "?" for cell in mostly_empty(target)]
-    lines += [
-        ",".join([*map(str, row), cell]) for row, cell in zip(X.to_numpy(), cells, strict=True)
-    ]
-    path = folder / f"{name}.arff"
-    path.write_text("\n".join(lines))
-    return str(path)
-
-
-def write_libsvm(folder, name):
-    X, target = bundled(name)
-    known = mostly_empty(target) != ""
-    buffer = io.BytesIO()
-    dump_svmlight_file(X.to_numpy(), np.where(known, target, 999), buffer, zero_based=False)
-    path = folder / f"{name}.xz"
-    path.write_bytes(lzma.compress(buffer.getvalue()))
-    return str(path)
-
-
-FILES = {
-    "iris": (write_tsv, "classification", 0.85),
-    "wine": (write_parquet, "classification", 0.85),
-    "breast_cancer": (write_arff, "classification", 0.85),
-    "digits": (write_csv, "classification", 0.6),
-    "diabetes": (write_libsvm, "regression", None),
-}
+from table_files import FILES, bundled, mostly_empty, write_csv
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -342,178 +233,6 @@ def test_names_from_files_cannot_steer_the_terminal(tmp_path, grid, capsys):
     assert "x1b[31mred" in captured.out
 
 
-# Bad input.
-
-
-def good_table(folder):
-    path = folder / "good.csv"
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": rng.normal(size=40), "b": rng.normal(size=40)})
-    frame["y"] = ["u", "v", "", ""] * 10
-    frame["price"] = np.where(np.arange(40) % 2, rng.normal(size=40).round(4).astype(str), "")
-    frame["void"], frame["one"] = "", ["u"] + [""] * 39
-    frame.to_csv(path, index=False)
-    (folder / "text.skops").write_text("this is no model")
-    (folder / "list.json").write_text("[1, 2]")
-    (folder / "broken.json").write_text("{")
-    (folder / "unknown.json").write_text('{"width": [1]}')
-    (folder / "nested.json").write_text('{"kernel_width": [[1]]}')
-    (folder / "negative.json").write_text('{"kernel_width": [-1]}')
-    (folder / "word.json").write_text('{"ambient_penalty": ["much"]}')
-    (folder / "ragged.csv").write_text("a,y\n1,u\n2\n")
-    (folder / "twice.csv").write_text("a,a\n1,u\n")
-    (folder / "empty.csv").touch()
-    (folder / "binary.csv").write_bytes(bytes(range(256)))
-    (folder / "latin.csv").write_bytes("a,y\né,u\n".encode("latin1"))
-    (folder / "few.csv").write_text("a,y\n1,u\n2,v\n3,\n4,\n")
-    return path
-
-
-SELECT = ["select", "good.csv", "--target", "y"]
-BAD = {
-    "no command": ([], "COMMAND"),
-    "unknown command": (["guess"], "invalid choice"),
-    "no data": (["select"], "DATA"),
-    "unknown option": ([*SELECT, "--colour", "red"], "--colour"),
-    "absent file": (["select", "absent.csv", "--target", "y"], "No such file"),
-    "a folder": (["select", ".", "--target", "y"], "is a folder"),
-    "empty file": (["select", "empty.csv", "--target", "y"], "is empty"),
-    "binary file": (["select", "binary.csv", "--target", "y"], "not text"),
-    "latin-1 file": (["select", "latin.csv", "--target", "y"], "not UTF-8"),
-    "ragged file": (["select", "ragged.csv", "--target", "y"], "line 3"),
-    "double name": (["select", "twice.csv", "--target", "y"], "two columns named 'a'"),
-    "wrong format": (["select", "good.csv", "--format", "parquet", "--target", "y"], "no Parquet"),
-    "unknown format": ([*SELECT, "--format", "xlsx"], "xlsx"),
-    "too large": ([*SELECT, "--max-bytes", "100"], "more than 100 bytes"),
-    "no size": ([*SELECT, "--max-bytes", "many"], "expected bytes"),
-    "no target": (["select", "good.csv"], "--target"),
-    "absent target": (["select", "good.csv", "--target", "z"], "no column 'z'"),
-    "empty target": (["select", "good.csv", "--target", "void"], "empty in all 40 rows"),
-    "one class": (["select", "good.csv", "--target", "one"], "one class only"),
-    "few labels": (["select", "few.csv", "--target", "y"], "all different"),
-    "text for regression": ([*SELECT, "--task", "regression"], "regression expects"),
-    "svc for regression": (
-        ["select", "good.csv", "--target", "price", "--model", "lapsvc"],
-        "is for classes",
-    ),
-    "too many folds": ([*SELECT, "--folds", "30"], "more than the 20 labels"),
-    "one fold": ([*SELECT, "--folds", "1"], "at least 2"),
-    "no seed": ([*SELECT, "--seed", "x"], "whole number"),
-    "unknown score": ([*SELECT, "--scoring", "luck"], "no scorer"),
-    "certified points": (
-        [*SELECT, "--criterion", "certified", "--holdout", "points"],
-        "holdout='points'",
-    ),
-    "absent grid": ([*SELECT, "--grid", "absent.json"], "cannot be read"),
-    "broken grid": ([*SELECT, "--grid", "broken.json"], "no JSON"),
-    "list grid": ([*SELECT, "--grid", "list.json"], "expected an object"),
-    "unknown parameter": ([*SELECT, "--grid", "unknown.json"], "'width'"),
-    "nested grid": ([*SELECT, "--grid", "nested.json"], "list of numbers or words"),
-    "negative width": ([*SELECT, "--grid", "negative.json"], "kernel_width"),
-    "word for a number": ([*SELECT, "--grid", "word.json"], "ambient_penalty"),
-    "no landmarks": ([*SELECT, "--components", "0"], "landmarks"),
-    "dropped all": (
-        [*SELECT, "--drop=a", "--drop=b", "--drop=price", "--drop=one"],
-        "no feature is left",
-    ),
-    "absent folder": ([*SELECT, "--out", "absent/m.skops"], "folder does not exist"),
-    "out is a folder": ([*SELECT, "--out", "."], "is a folder"),
-    "out is the data": ([*SELECT, "--out", "good.csv"], "named twice"),
-    "two of a name": ([*SELECT, "--out", "x", "--report", "x"], "named twice"),
-    "foreign checkpoint": ([*SELECT, "--checkpoint", "few.csv"], "another search"),
-    "absent model": (["predict", "absent.skops", "good.csv"], "cannot be read"),
-    "no model": (["predict", "text.skops", "good.csv"], "no model file"),
-    "nothing to inspect": (["inspect", "text.skops"], "no model file"),
-    "unknown shell": (["completion", "tcsh"], "tcsh"),
-    "no labels": (["demo", "--labels", "0"], ""),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("arguments, message", BAD.values(), ids=BAD.keys())
-def test_bad_input_is_one_line_and_exit_code_2(arguments, message, tmp_path, monkeypatch, capsys):
-    good_table(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    before = sorted(os.listdir())
-    contents = {name: Path(name).read_bytes() for name in before}
-    assert main(arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.err.startswith("onefit: ")
-    assert captured.err.count("\n") == 1
-    assert message in captured.err
-    assert sorted(os.listdir()) == before
-    assert {name: Path(name).read_bytes() for name in before} == contents
-
-
-@pytest.fixture
-def small_model(tmp_path, grid):
-    good_table(tmp_path)
-    model = str(tmp_path / "m.skops")
-    data = str(tmp_path / "good.csv")
-    arguments = ["--target", "y", "--drop", "price", "--drop", "one", "--grid", grid, "--quiet"]
-    assert main(["select", data, *arguments, "--out", model]) == 0
-    return model
-
-
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("a\n1\n", "lacks 1 of the model's columns: 'b'"),
-        ("a,b\n1,2\n3,tall\n", "'b' has 'tall' in row 2"),
-        ("a,b,prediction\n1,2,u\n", "has a column 'prediction' already"),
-        ("a,b\n", "no rows"),
-        ("a,b\n1,2\n3\n", "line 3"),
-    ],
-)
-def test_bad_rows_to_predict(text, message, small_model, tmp_path, capsys):
-    (tmp_path / "new.csv").write_text(text)
-    before = sorted(os.listdir(tmp_path))
-    out = str(tmp_path / "p.csv")
-    assert main(["predict", small_model, str(tmp_path / "new.csv"), "--out", out]) == 2
-    captured = capsys.readouterr()
-    assert message in captured.err
-    assert captured.err.count("\n") == 1
-    assert sorted(os.listdir(tmp_path)) == before
-
-
-def test_all_outputs_or_none(tmp_path, grid, report, monkeypatch, capsys):
-    def fail(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(sys.modules["onefit.report"], "render_report", fail)
-    data = str(good_table(tmp_path))
-    before = sorted(os.listdir(tmp_path))
-    names = [str(tmp_path / name) for name in ("m.skops", "r.html", "cv.csv")]
-    arguments = ["--target", "y", "--grid", grid, "--repeats", "1", "--quiet"]
-    files = ["--out", names[0], "--report", names[1], "--results", names[2]]
-    assert main(["select", data, *arguments, *files]) == 2
-    assert "No space left" in capsys.readouterr().err
-    assert sorted(os.listdir(tmp_path)) == before
-
-
-def test_interruption(tmp_path, monkeypatch, capsys):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("onefit.cli.select.select", interrupt)
-    data = str(good_table(tmp_path))
-    assert main(["select", data, "--target", "y", "--quiet", "--checkpoint", "kept"]) == 130
-    assert capsys.readouterr().err == (
-        "onefit: interrupted; what is finished is in kept: run the same command to go on.\n"
-    )
-
-
-def test_missing_extras_are_named(tmp_path, monkeypatch, capsys, small_model):
-    monkeypatch.setitem(sys.modules, "skops.io", None)
-    assert main(["inspect", small_model]) == 2
-    assert "onefit[all]" in capsys.readouterr().err
-
-
-def test_debug_shows_the_traceback(monkeypatch):
-    monkeypatch.setenv("ONEFIT_DEBUG", "1")
-    with pytest.raises(ValueError, match="No such file"):
-        main(["select", "absent.csv", "--target", "y"])
-
-
 # Help, demo, completion.
 
 
@@ -551,112 +270,6 @@ def test_demo_leaves_a_model_and_a_report(tmp_path, monkeypatch, report, capsys)
     assert report[0].title == "Palmer penguins"
 
 
-# As processes.
-
-
-COMMAND = [sys.executable, "-m", "onefit"]
-#: The package under test, wherever the process runs.
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(onefit.__file__).parents[1])}
-
-
-def run(*arguments, **options):
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        capture_output=True,
-        timeout=100,
-        check=False,
-        env=ENVIRONMENT,
-        **options,
-    )
-
-
-def test_pipes(tmp_path, grid):
-    data, model = write_csv(tmp_path, "iris"), str(tmp_path / "m.skops")
-    text = Path(data).read_bytes()
-    done = run("select", "-", "--target", "target", "--grid", grid, "--out", model, input=text)
-    assert (done.returncode, done.stderr) == (0, b"")
-    done = run("predict", model, "-", input=text)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert len(done.stdout.splitlines()) == 151
-
-
-def test_closed_streams(tmp_path, grid):
-    data, model = write_csv(tmp_path, "iris"), str(tmp_path / "m.skops")
-    assert run("select", data, "--target", "target", "--grid", grid, "--out", model).returncode == 0
-
-    def closed(redirections, *arguments):
-        command = f"{shlex.join([*COMMAND, *arguments])} {redirections}"
-        return subprocess.run(
-            ["/bin/sh", "-c", command],
-            capture_output=True,
-            timeout=100,
-            check=False,
-            env=ENVIRONMENT,
-        )
-
-    done = closed(">&-", "predict", model, data)
-    assert (done.returncode, done.stderr) == (0, b"")
-    done = closed("2>&-", "predict", model, "absent.csv")
-    assert (done.returncode, done.stdout) == (2, b"")  # nor the message among the predictions
-    done = closed("<&-", "predict", model, "-")
-    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
-    select = ["select", data, "--target", "target", "--grid", grid, "--out", model]
-    assert closed("<&- >&- 2>&-", *select).returncode == 0
-
-
-def test_bad_input_as_a_process(tmp_path):
-    done = run("select", "absent.csv", "--target", "y", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert (
-        done.stderr
-        == b"onefit: absent.csv: cannot be read (No such file or directory); expected a file.\n"
-    )
-    assert os.listdir(tmp_path) == []
-
-
-def test_control_c_keeps_the_checkpoint(tmp_path):
-    data, kept = write_csv(tmp_path, "digits"), tmp_path / "kept"
-    arguments = ["select", data, "--target", "target", "--model", "lapsvc", "--out", "m.skops"]
-    process = subprocess.Popen(
-        [*COMMAND, *arguments, "--checkpoint", str(kept)],
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        # A job in the background of a shell ignores interrupts, and so would its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    deadline = time.monotonic() + 60
-    while not kept.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert error.count(b"\n") == 1
-    assert b"run the same command to go on" in error
-    assert sorted(os.listdir(tmp_path)) == ["digits.csv", "kept"]
-
-
-def test_control_c_while_the_command_is_imported(tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys\n"
-        "class Interrupt:\n"
-        "    def find_spec(self, name, *_):\n"
-        "        if name == 'onefit.cli':\n"
-        "            raise KeyboardInterrupt\n"
-        "sys.meta_path.insert(0, Interrupt())\n"
-    )
-    path = os.pathsep.join([str(tmp_path), ENVIRONMENT["PYTHONPATH"]])
-    done = subprocess.run(
-        [*COMMAND, "demo"],
-        capture_output=True,
-        timeout=100,
-        check=False,
-        env=ENVIRONMENT | {"PYTHONPATH": path},
-    )
-    assert (done.returncode, done.stderr) == (130, b"onefit: interrupted; nothing was written.\n")
-
-
 # Small parts.
 
 
@@ -691,38 +304,6 @@ def test_text():
     assert len(one_line("x" * 5000)) == 600
     sizes = {"2GB": 2 * 10**9, "500 MB": 5 * 10**8, "12": 12, "1.5k": 1500}
     assert {text: parse_size(text) for text in sizes} == sizes
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--out", "-"],
-        ["--out", "folder" + os.sep],
-        ["--checkpoint", "same", "--results", "same"],
-        ["--drop", "target"],
-        ["--keep", "target"],
-        ["--scoring", "neg_log_loss"],
-        ["--scoring", "f1"],
-        ["--scoring", "roc_auc"],
-        ["--scoring", "r2"],
-        ["--scoring", "rand_score"],
-    ],
-    ids=" ".join,
-)
-def test_options_that_cannot_be_meant(tmp_path, grid, capsys, monkeypatch, options):
-    data = write_csv(tmp_path, "iris")
-    monkeypatch.chdir(tmp_path)
-    before = sorted(path.name for path in tmp_path.rglob("*"))
-    assert main(["select", data, "--target", "target", "--grid", grid, *options]) == 2
-    assert capsys.readouterr().err.strip().count("\n") == 0
-    assert sorted(path.name for path in tmp_path.rglob("*")) == before
-
-
-def test_a_checkpoint_is_never_the_data(tmp_path, grid, capsys):
-    data = write_csv(tmp_path, "iris")
-    arguments = ["select", data, "--target", "target", "--grid", grid, "--checkpoint", data]
-    assert main(arguments) == 2
-    assert "remove" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -27,12 +27,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fuzz_readers
+from command import COMMAND, ENVIRONMENT
 from onefit._files import write_aside
 from onefit.cli import main
 from onefit.persistence import ModelFileError, load_model
 from onefit.preparation import prepare
 from onefit.tables import read_table
-from test_cli import COMMAND, ENVIRONMENT
 
 ROWS = "".join(f"{i % 7}.5,{i % 5},{'uv'[i % 2] if i < 12 else ''}\n" for i in range(20))
 GOOD = "a,b,y\n" + ROWS

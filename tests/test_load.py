@@ -20,11 +20,11 @@ import onefit.cli.select
 import onefit.report
 import onefit.search.jobs as jobs_module
 import onefit.search.search as search_module
+from command import COMMAND, ENVIRONMENT
 from forked import group_is_alive, start, wait_for
 from onefit import LapLogisticRegression, LapRLSClassifier, LapSVC, ManifoldSearchCV, _interrupts
 from onefit._threads import blas_threads
 from onefit.cli import main
-from test_cli import COMMAND, ENVIRONMENT
 from test_faults import GRID, N_GROUPS, moons, n_groups, outcome, the_search
 
 AT_ONCE = 8

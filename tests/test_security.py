@@ -20,11 +20,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import onefit
+from command import ENVIRONMENT, GRID
 from onefit import LapRLSClassifier
 from onefit.cli import main
 from onefit.datasets._libsvm_table import LIBSVM_SETS
 from onefit.persistence import ModelFileError, load_model, save_model
-from test_cli import ENVIRONMENT, GRID
 from test_persistence import METADATA, Shell, call_node, fitted
 from test_report import HOSTILE, Page
 
