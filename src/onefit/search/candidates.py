@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.pipeline import Pipeline
 
@@ -23,6 +23,7 @@ __all__ = [
     "KernelGroup",
     "default_grid",
     "finer_candidates",
+    "fresh",
     "group_candidates",
     "keyed_graphs",
     "list_candidates",
@@ -101,6 +102,17 @@ def _checked_grids(grid: Any) -> list[Mapping[str, Any]]:
         if not isinstance(one, Mapping) or not all(isinstance(name, str) for name in one):
             raise TypeError(f"param_grid holds {one!r:.100}; {expected}")
     return grids
+
+
+def fresh(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of a candidate whose estimators can be fitted: those of the grid stay as they are.
+
+    Matrices are not copied, as ``clone`` would.
+    """
+    return {
+        name: clone(value) if isinstance(value, BaseEstimator) else value
+        for name, value in params.items()
+    }
 
 
 def split_pipeline(estimator: Any) -> tuple[Pipeline | None, ManifoldEstimator, str]:
@@ -243,15 +255,19 @@ def group_candidates(
 ) -> list[KernelGroup]:
     """Group candidates by preprocessing, kernel and graph, in the order of first appearance."""
     _, final, prefix = split_pipeline(estimator)
-    unchanged = final.get_params(deep=False)
+    step = prefix.removesuffix("__")
+    unchanged: dict[int, dict[str, Any]] = {}
     tree: dict[Any, dict[Any, list[Candidate]]] = {}
     shared: dict[Any, tuple[dict[str, Any], KernelSettings, Any]] = {}
     graphs: dict[Any, GraphSettings] = {}
     for index, params in enumerate(candidates, start=first_index):
+        base = _checked_step(step, params[step], final) if step in params else final
         own = {k.removeprefix(prefix): v for k, v in params.items() if k.startswith(prefix)}
-        before = {k: v for k, v in params.items() if not k.startswith(prefix)}
+        before = {k: v for k, v in params.items() if k != step and not k.startswith(prefix)}
+        if id(base) not in unchanged:
+            unchanged[id(base)] = base.get_params(deep=False)
         try:
-            model = _varied(final, unchanged, own)
+            model = _varied(base, unchanged[id(base)], own)
             kernel, graph = model._checked_settings()
         except (TypeError, ValueError) as error:
             if not any(name in str(error) for name in own):
@@ -275,6 +291,17 @@ def group_candidates(
         )
         for kernel_key, groups in tree.items()
     ]
+
+
+def _checked_step(step: str, value: Any, final: ManifoldEstimator) -> ManifoldEstimator:
+    """A final estimator that a candidate brings itself."""
+    if isinstance(value, ManifoldEstimator) and is_classifier(value) == is_classifier(final):
+        return value
+    kind = "classifier" if is_classifier(final) else "regressor"
+    raise TypeError(
+        f"param_grid has {step}={shown(value)}; expected a {kind} of this package, as the "
+        f"{type(final).__name__} in its place is."
+    )
 
 
 def _varied(

@@ -169,10 +169,11 @@ def _refine(
 
 
 def _score(task: Task, part: HeldOut, results: dict[int, CandidateResult]) -> None:
-    loss = part.members[0].model._make_loss()
+    model = part.members[0].model
+    loss, scorer = model._make_loss(), task.scorer.of(model)
     held = [np.flatnonzero(fold.test_labels) for fold in task.folds]
     with np.errstate(over="ignore"):
-        margins = task.scorer.margins(held, part.decisions)
+        margins = scorer.margins(held, part.decisions)
     for j, bound in enumerate(_error_bounds(task, part)):
         result = results[part.members[j].index]
         result.error_bound, result.margin = bound, float(margins[j])
@@ -181,7 +182,7 @@ def _score(task: Task, part: HeldOut, results: dict[int, CandidateResult]) -> No
             losses = loss.value(task.targets.values[labels], values).mean(axis=(1, 2))
         if not np.isfinite(losses).all():
             raise np.linalg.LinAlgError("held-out losses are not finite.")
-        scores = task.scorer(labels, values)
+        scores = scorer(labels, values)
         for j, candidate in enumerate(part.members):
             result = results[candidate.index]
             for name, column in scores.items():

@@ -17,7 +17,7 @@ from onefit.blocks import RowBlocks
 from onefit.estimators import ManifoldEstimator
 from onefit.factors import Factor
 from onefit.kernels import Kernel
-from onefit.search.candidates import KernelGroup
+from onefit.search.candidates import KernelGroup, fresh
 
 __all__ = ["Geometry", "geometry_of", "preprocess"]
 
@@ -64,7 +64,7 @@ def preprocess(
             "collection first, for instance X = (X - X.mean(axis=0)) / X.std(axis=0), and search "
             "with the last step alone."
         )
-    steps = clone(upstream).set_params(**params)
+    steps = clone(upstream).set_params(**fresh(params))
     try:
         rows = steps.fit_transform(X)
     except (TypeError, ValueError) as error:

@@ -59,7 +59,8 @@ def _in_parts(
     task: Task, basis: PlaneBasis, graph: AnyGraph, candidates: Sequence[Candidate]
 ) -> Iterator[HeldOut]:
     if _goes_by_fold(task, graph, candidates):
-        yield from held_out_points(task, basis, graph, candidates)
+        for same in _by_form(candidates):
+            yield from held_out_points(task, basis, graph, same)
         return
     label_influence = _LabelInfluence(task, basis, graph)
     rest: list[Candidate] = []
@@ -73,6 +74,14 @@ def _in_parts(
             rest += members
     for part in fits_of_plane(task, basis, graph, rest):
         yield _from_fits(task, part)
+
+
+def _by_form(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Candidates with the square loss, which has a closed form, and others."""
+    parts: dict[bool, list[Candidate]] = {}
+    for candidate in candidates:
+        parts.setdefault(candidate.model._make_loss().is_quadratic, []).append(candidate)
+    return list(parts.values())
 
 
 def _goes_by_fold(task: Task, graph: AnyGraph, candidates: Sequence[Candidate]) -> bool:

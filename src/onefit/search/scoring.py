@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 from scipy.stats import rankdata
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import check_scoring
 from sklearn.utils.metaestimators import available_if
@@ -238,6 +238,14 @@ class FoldScorer:
     targets: Targets
     X: Any
     params: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, model: ManifoldEstimator) -> Self:
+        """The scorer of another estimator's decisions, which it may turn to other predictions."""
+        if type(model) is type(self.model):
+            return self
+        other = clone(model)
+        other._read_shape(self.targets)
+        return replace(self, model=other)
 
     def __call__(self, labels: IntArray, decisions: FloatArray) -> dict[str, FloatArray]:
         """Scores of shape (a,) from decisions of shape (a, m, q) on some labels."""

@@ -27,6 +27,7 @@ from onefit.search.candidates import (
     KernelGroup,
     default_grid,
     finer_candidates,
+    fresh,
     group_candidates,
     keyed_graphs,
     list_candidates,
@@ -81,7 +82,8 @@ class ManifoldSearchCV(GridSearchCV):
         What to tune. Steps before it are fitted to all rows once, without labels.
     param_grid : dict, list of dicts, "paper" or None, default=None
         Candidates, as in GridSearchCV. None builds a grid from the data; "paper" is the grid of
-        Liu et al. with 13,365 candidates. With ``n_iter`` values may be distributions.
+        Liu et al. with 13,365 candidates. With ``n_iter`` values may be distributions. Steps of a
+        pipeline can be candidates, too: ``{"lap": [LapSVC(), LapRLSClassifier()]}``.
     cv : int, splitter, iterable of (train, test) or None, default=None
         Folds, as in :func:`cross_val_decisions`. None: ten folds (or as many as there are labels),
         with labels held out repeated three times, five times where the closed form makes repeats
@@ -452,7 +454,7 @@ class ManifoldSearchCV(GridSearchCV):
         start = time.perf_counter()
         prefix = split_pipeline(self.estimator)[2]
         evaluated = evaluated_params(self.cv_results_, self.best_index_, prefix)
-        self.best_estimator_ = clone(self.estimator).set_params(**evaluated)
+        self.best_estimator_ = clone(self.estimator).set_params(**fresh(evaluated))
         if self.memory_limit is not None:
             split_pipeline(self.best_estimator_)[1].set_params(memory_limit=self.memory_limit)
         self.best_estimator_.fit(X, y, **fit_params)

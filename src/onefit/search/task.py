@@ -105,7 +105,8 @@ def default_repeats(loss: Loss, holdout: Holdout) -> int:
 
 def label_params(candidate: Candidate) -> str:
     """What the label problem of a candidate depends on besides kernel, graph and penalties."""
-    return repr([getattr(candidate.model, name, None) for name in _LABEL_PARAMS])
+    model = candidate.model
+    return repr([type(model), *(getattr(model, name, None) for name in _LABEL_PARAMS)])
 
 
 def by_deformation(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
