@@ -137,12 +137,12 @@ def cross_val_decisions(
     _check_arguments(estimator, criterion, holdout)
     if rebuild_graph:
         _check_rebuild(estimator, criterion, holdout, error_bounds, criterion_params)
+    options = check_criterion_params(criterion, criterion_params)
     model = clone(estimator)
     assembled = model._assemble(X, y, sample_weight)
     folds = check_folds(split_rows(cv, X, y, assembled.targets), assembled.targets.labelled)
     if rebuild_graph:
         return _gather(_refit_literally(model, assembled, folds), assembled)
-    options = check_criterion_params(criterion, criterion_params)
     results = _by_criterion(
         criterion, assembled.solve(), folds, holdout, bounds=error_bounds, **options
     )
