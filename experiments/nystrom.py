@@ -23,7 +23,7 @@ from onefit.search.geometry import geometry_of
 from onefit.search.task import Task
 
 #: Sets of thousands of rows with columns of the basis. Those that the protocol has not fail here.
-COLUMNS = {**protocol.COMPONENTS, "a3a": 1000, "w2a": 1000}
+COLUMNS = {**protocol.COMPONENTS, "a3a": 1000, "w2a": 1000, "w3a": 1500}
 
 
 def run(path: Path) -> None:

@@ -23,7 +23,7 @@ SMALL = 1000
 #: Kernel width with neighbours and width of its graph, of the sub-grid; powers of two.
 SUB_GRID = [(-10, 4, 0), (-4, 2, -4), (0, 8, 0), (4, 4, 2), (6, 8, 4), (8, 4, 4), (10, 2, 4)]
 #: Columns of the Nystrom basis, where ``nystrom`` shows that it predicts as the exact one.
-COMPONENTS = {"abalone": 600, "space_ga": 600, "cpusmall": 600, "w3a": 1500}
+COMPONENTS = {"abalone": 600, "space_ga": 600, "cpusmall": 600}
 
 
 @dataclass(frozen=True)
