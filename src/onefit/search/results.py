@@ -163,7 +163,7 @@ def check_score_name(refit: Any, names: Collection[str]) -> str:
     if not isinstance(refit, str) or refit not in names:
         raise ValueError(
             f"refit={refit!r} with several scores; expected the name of the one to choose by "
-            f"({', '.join(map(repr, sorted(names)))}), a callable, or False."
+            f"({', '.join(sorted(map(repr, names)))}), a callable, or False."
         )
     return refit
 
