@@ -23,6 +23,20 @@ from onefit import cross_val_decisions
 PATHS = {"corrected": "linear", "product": "product"}
 
 
+def by_influence(model, X, y, pairs, sample_weight=None, **options):
+    """Decisions by the paper's criterion, points held out."""
+    return cross_val_decisions(
+        model,
+        X,
+        y,
+        cv=pairs,
+        criterion="bif",
+        holdout="points",
+        sample_weight=sample_weight,
+        criterion_params=options,
+    )
+
+
 def derivative(result, full, t):
     """B of every fold from f + B / (1 - t)."""
     return [
@@ -48,16 +62,7 @@ class TestInfluence:
         weights = make_weights() if weighted else None
         data = dense(name, model, X, y, weights)
         pairs = deal(codes, 3)
-        result = cross_val_decisions(
-            model,
-            X,
-            y,
-            cv=pairs,
-            criterion="bif",
-            holdout="points",
-            sample_weight=weights,
-            criterion_params={"variant": variant},
-        )
+        result = by_influence(model, X, y, pairs, weights, variant=variant)
         for (_, test), found in zip(
             pairs, derivative(result, minimize(data.full()), 3), strict=True
         ):
@@ -87,7 +92,7 @@ class TestInfluence:
         X, y, codes = make_data(model)
         data = dense("logistic", model, X, y)
         pairs = deal(codes, 3)
-        result = cross_val_decisions(model, X, y, cv=pairs, criterion="bif", holdout="points")
+        result = by_influence(model, X, y, pairs)
         for (_, test), found in zip(
             pairs, derivative(result, minimize(data.full()), 3), strict=True
         ):
@@ -98,7 +103,7 @@ class TestInfluence:
         model = make_model("logistic", fit_intercept=True)
         X, y, codes = make_data(model, n_classes=3)
         pairs = deal(codes, 3)
-        result = cross_val_decisions(model, X, y, cv=pairs, criterion="bif", holdout="points")
+        result = by_influence(model, X, y, pairs)
         for c in range(3):
             data = dense("logistic", model, X, np.where(y == -1, -1, y == c))
             full = minimize(data.full()).values
@@ -133,16 +138,7 @@ class TestInfluence:
         L = laplacian(data.W)
         H = J @ data.K @ F + 2 * data.ambient * np.eye(N) + 2 * data.manifold / N**2 * data.K @ L
         pairs = deal(codes, 3)
-        result = cross_val_decisions(
-            model,
-            X,
-            y,
-            cv=pairs,
-            criterion="bif",
-            holdout="points",
-            sample_weight=weights,
-            criterion_params={"variant": "literal"},
-        )
+        result = by_influence(model, X, y, pairs, weights, variant="literal")
         for (_, test), found in zip(pairs, result.fold_predictions, strict=True):
             expected = f + np.linalg.solve(H, right_hand_side(data, f, test)) / (1 - 3)
             assert_allclose(found, expected[test], rtol=0, atol=1e-8)
@@ -202,16 +198,7 @@ def nystrom_solution(data, full, fold, landmarks):
 
 class TestNystromHessian:
     def found(self, model, X, y, pairs, weights=None, **options):
-        return cross_val_decisions(
-            model,
-            X,
-            y,
-            cv=pairs,
-            criterion="bif",
-            holdout="points",
-            sample_weight=weights,
-            criterion_params={"hessian": "nystrom", **options},
-        )
+        return by_influence(model, X, y, pairs, weights, hessian="nystrom", **options)
 
     @every_model
     @with_and_without_intercept
@@ -263,15 +250,7 @@ class TestNystromHessian:
         X, y, codes = make_data(model)
         pairs = deal(codes, 3)
         approximate = self.found(model, X, y, pairs, hessian_components=N, variant=variant)
-        exact = cross_val_decisions(
-            model,
-            X,
-            y,
-            cv=pairs,
-            criterion="bif",
-            holdout="points",
-            criterion_params={"variant": variant},
-        )
+        exact = by_influence(model, X, y, pairs, variant=variant)
         scale = np.abs(exact.predictions).max()
         assert_allclose(approximate.predictions, exact.predictions, rtol=0, atol=1e-8 * scale)
 
@@ -279,9 +258,7 @@ class TestNystromHessian:
         model = make_model("square")
         X, y, codes = make_data(model)
         pairs = deal(codes, 3)
-        exact = cross_val_decisions(
-            model, X, y, cv=pairs, criterion="bif", holdout="points"
-        ).predictions
+        exact = by_influence(model, X, y, pairs).predictions
 
         def typical_error(c):
             errors = [

@@ -64,7 +64,8 @@ class TestScoring:
 
     def test_a_score_among_others_may_be_called_score(self, moons):
         X, y, _ = moons
-        scoring = {"score": "f1", "right": "accuracy"}
+        wrong = make_scorer(accuracy_score, greater_is_better=False)  # chooses the worst
+        scoring = {"score": "accuracy", "wrong": wrong}
         search = ManifoldSearchCV(LapRLSClassifier(), GRID, cv=CV, scoring=scoring)
         for name in scoring:
             search.set_params(refit=name, selection="best").fit(X, y)
