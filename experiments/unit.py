@@ -26,7 +26,6 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from experiments import protocol
-from onefit._subnormals import subnormals_as_zero
 from onefit.assembly import GraphSettings, build_factor
 from onefit.basis import KernelBasis, plane_basis
 from onefit.criteria.common import label_columns
@@ -175,7 +174,7 @@ def _errors(y: np.ndarray, f: np.ndarray, is_regression: bool) -> np.ndarray:
 def evaluate(name: str, repeat: int, params: Sequence[dict] | None = None) -> Table:
     """All figures of split number ``repeat`` of a data set."""
     start = time.perf_counter()
-    with threadpool_limits(1), subnormals_as_zero():
+    with threadpool_limits(1):
         unit, groups, geometry = _pose(name, repeat, params)
         for group in groups:
             kernel = group.settings.resolve(geometry.X)

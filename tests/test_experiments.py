@@ -112,7 +112,10 @@ def test_test_errors_are_those_of_fitted_models(posed):
 
 
 def test_classes_far_from_all_labels_are_those_of_fitted_models(monkeypatch):
-    """Unlabelled rows are near, labelled ones far: small decisions, whose signs count the same."""
+    """Unlabelled rows are near, labelled ones far: small decisions, whose signs count the same.
+
+    Some are subnormal numbers.
+    """
     rng = np.random.default_rng(0)
     X = rng.standard_t(1, size=(150, 6))
     X[100:140] = X[60:100]
@@ -122,7 +125,7 @@ def test_classes_far_from_all_labels_are_those_of_fitted_models(monkeypatch):
     monkeypatch.setattr(protocol, "load", lambda name, repeat: data)
     candidates = [
         {"kernel_width": width, "ambient_penalty": ambient, "manifold_penalty": manifold}
-        for width in (0.1, 0.3)
+        for width in (7.5e-4, 0.1, 0.3)
         for ambient in (1e-4, 1.0)
         for manifold in (1e-6, 1.0)
     ]
