@@ -54,6 +54,8 @@ from onefit.search.task import Task, by_deformation, closed_form
 from onefit.solvers.labels import LabelFit, joined_fits
 
 CRITERIA = ("exact", "newton", "labels", "bif", "bif_nystrom", "bif_product", "bif_leverage")
+#: Size of r L K from which on its series is not worth its terms, and how many it may have.
+_SMALL, _MOST_TERMS = 0.3, 60
 
 
 @dataclass
@@ -241,9 +243,28 @@ class _TestRows:
             return self.columns @ np.column_stack([fit.coef for fit in fits])
         problem = fits[0].problem
         basis = KernelBasis(self.kernel, problem.basis.laplacian, problem.basis.labelled)
-        deformed = basis.deform(problem.manifold_scale / problem.ambient_penalty)
         beta = [fit.labels.beta / fit.problem.ambient_penalty for fit in fits]
-        return self.columns @ deformed.expand(np.column_stack(beta))
+        ratio = problem.manifold_scale / problem.ambient_penalty
+        return self.columns @ _weights(basis, ratio, np.column_stack(beta))
+
+
+def _weights(basis: KernelBasis, ratio: float, beta: np.ndarray) -> np.ndarray:
+    r"""Weights on the rows, (I + r L K)^-1 beta, with the digits that each of them has.
+
+    For small ratios it is the sum of (-r L K)^k beta, until no weight changes any more: factors of
+    narrow kernels are full of subnormal numbers, on which processors are slow.
+    """
+    step = basis._laplacian_times_kernel(np.arange(basis.n_rows), -ratio)
+    if np.abs(step).sum(axis=1).max() < _SMALL:
+        term = np.zeros((basis.n_rows, beta.shape[1]))
+        term[basis.labelled] = beta
+        total = term.copy()
+        for _ in range(_MOST_TERMS):
+            term = step @ term
+            total += term
+            if np.all(np.abs(term) <= np.finfo(float).eps * np.abs(total)):
+                return total
+    return basis.deform(ratio).expand(beta)
 
 
 def _evaluate_plane(
