@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -26,6 +27,7 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from experiments import protocol
+from onefit._subnormals import subnormals_as_zero
 from onefit.assembly import GraphSettings, build_factor
 from onefit.basis import KernelBasis, plane_basis
 from onefit.criteria.common import label_columns
@@ -176,7 +178,9 @@ def _errors(y: np.ndarray, f: np.ndarray, is_regression: bool) -> np.ndarray:
 def evaluate(name: str, repeat: int, params: Sequence[dict] | None = None) -> Table:
     """All figures of split number ``repeat`` of a data set."""
     start = time.perf_counter()
-    with threadpool_limits(1):
+    # Classes are signs, which subnormal decisions have, too.
+    arithmetic = subnormals_as_zero() if protocol.is_regression(name) else nullcontext()
+    with threadpool_limits(1), arithmetic:
         unit, groups, geometry = _pose(name, repeat, params)
         for group in groups:
             kernel = group.settings.resolve(geometry.X)
