@@ -38,7 +38,7 @@ from onefit.graphs import Graph
 from onefit.kernels import Kernel
 from onefit.problem import Fit, Problem
 from onefit.search.candidates import Candidate, GraphGroup, group_candidates
-from onefit.search.fold_planes import point_problems
+from onefit.search.fold_planes import FoldPlanes
 from onefit.search.geometry import Geometry, geometry_of
 from onefit.search.influence_plane import (
     FoldLaplacians,
@@ -280,7 +280,6 @@ def _evaluate_plane(
 ) -> None:
     graph, laplacians = unit.graph(geometry, group.settings)
     basis = plane_basis(factor, graph.laplacian, np.flatnonzero(unit.task.targets.labelled))
-    form = factor.quadratic_form(graph.laplacian)
     influence = _Influence(laplacians, nystrom_spread(basis, random_state=unit.seed))
     plane = _Plane.empty(unit, group.candidates, influence)
     stacks = fits_of_plane(unit.task, basis, graph, group.candidates)
@@ -290,8 +289,9 @@ def _evaluate_plane(
         _test(unit, test_rows, members, [fits[c.index] for c in members])
         _hide_labels(plane, problem, members, fits)
         _influence(plane, problem, members, fits)
+    planes = FoldPlanes(unit.task, basis, graph, group.candidates)
     for i, fold in enumerate(unit.folds):
-        ratios = point_problems(unit.task, factor, graph, fold, group.candidates, form)
+        ratios = planes.problems(fold)
         if unit.data.is_regression:
             _remove_points_square(plane, ratios, i)
         else:

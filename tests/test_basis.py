@@ -1,5 +1,7 @@
 """Bases against dense inverses, and the Nystrom approximation against its limits."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,8 +13,10 @@ from models import ESTIMATORS
 from onefit.basis import KernelBasis, PlaneBasis, _is_almost_constant, plane_basis
 from onefit.factors import factor_kernel, factor_nystrom, factor_nystrom_in_blocks, pivoted_cholesky
 from onefit.form_basis import FormBasis, basis_for_ratios
+from onefit.graphs import Edges, Graph
 from onefit.kernels import Kernel
 from onefit.landmarks import LANDMARK_RULES, randomly_pivoted_cholesky, uniform
+from onefit.thinned_basis import EdgeFeatures, ThinnedBasis, thinned_basis
 
 N = 40
 X = np.random.default_rng(0).normal(size=(N, 3))
@@ -55,10 +59,35 @@ def form_basis(K, L, labelled):
     return FormBasis(factor, L, labelled, factor.quadratic_form(L))
 
 
+#: Edges that a graph has before it is thinned; rows 0 and 39 are in several.
+EXTRA = Edges(np.array([0, 0, 5, 20]), np.array([39, 1, 39, 21]), np.array([2.0, 0.5, 1e-3, 1.0]))
+
+
+def edge_laplacian(edges):
+    ends = np.zeros((edges.weights.size, N))
+    each = np.arange(edges.weights.size)
+    ends[each, edges.first], ends[each, edges.second] = 1.0, -1.0
+    return ends.T @ (edges.weights[:, None] * ends)
+
+
+def edge_features(K, L, labelled, edges=EXTRA):
+    """The basis of L and the edges, from which they can be taken away."""
+    factor = factor_kernel(K.copy())
+    whole = plane_basis(factor, sp.csr_array(L + edge_laplacian(edges)), labelled)
+    return EdgeFeatures(whole, factor, edges)
+
+
+def thinned(K, L, labelled):
+    features = edge_features(K, L, labelled)
+    gone = features.columns(np.ones(EXTRA.weights.size, dtype=bool))
+    return ThinnedBasis(features.factor, L, labelled, features.basis, gone)
+
+
 BASES = {
     "kernel": kernel_basis,
     "plane": exact_plane_basis,
     "form": form_basis,
+    "thinned": thinned,
     "nystrom": nystrom_plane_basis,
     "blocked": blocked_plane_basis,
 }
@@ -308,7 +337,7 @@ class TestFormBasis:
         largest = np.linalg.eigvalsh(basis.form)[-1]
         for size in 10.0 ** np.arange(-12.0, 1.0, 0.5):
             ratio = size / largest
-            series = basis.series(ratio)
+            series = basis.moments.gram(ratio)
             # Eight moments reach to 1e-15 ** (1 / 8) of the largest eigenvalue.
             if size <= 1e-2:
                 assert series is not None
@@ -321,8 +350,8 @@ class TestFormBasis:
     def test_no_more_products_than_are_needed(self):
         basis, *_ = make("form")
         for size, n_moments in [(0.0, 3), (1e-9, 3), (1e-5, 5), (1e-3, 7), (1e-9, 7)]:
-            assert basis.series(size / basis.scale) is not None
-            assert len(basis._known[0]) == n_moments
+            assert basis.moments.gram(size / basis.scale) is not None
+            assert len(basis.moments._known[0]) == n_moments
 
     def test_without_edges(self):
         labelled = np.array(LABELLED["some"])
@@ -363,6 +392,72 @@ class TestFormBasis:
         coef = rng.normal(size=(len(form), 2))
         assert_allclose(deformed.labelled_gram, other.labelled_gram)
         assert_allclose(deformed.solve(coef), other.solve(coef))
+
+
+class TestThinnedBasis:
+    """A graph that has lost edges, against the deformed kernel of what is left."""
+
+    N = 160
+    X = np.random.default_rng(2).normal(size=(N, 3))
+    GRAPH = Graph(sp.csr_array(reference.knn_affinity(X, 3, 1.0)))
+    KERNELS: ClassVar = {
+        "narrow": reference.gaussian_kernel(X, X, 0.1),
+        "middle": reference.gaussian_kernel(X, X, 1.0),
+        "wide": reference.gaussian_kernel(X, X, 2.0**4),
+    }
+    LABELLED = np.array([3, 7, 80])
+
+    def features(self, kernel):
+        factor = factor_kernel(self.KERNELS[kernel].copy())
+        whole = plane_basis(factor, self.GRAPH.laplacian, self.LABELLED)
+        return EdgeFeatures(whole, factor, self.GRAPH.edges)
+
+    def expected(self, kernel, L, ratio):
+        block = np.ix_(self.LABELLED, self.LABELLED)
+        return deformed_kernel(self.KERNELS[kernel], L, ratio)[block]
+
+    @pytest.mark.parametrize("kernel", KERNELS)
+    @pytest.mark.parametrize("ratio", 10.0 ** np.arange(-12, 3))
+    def test_rows_held_out(self, kernel, ratio):
+        kept = np.delete(np.arange(self.N), [3, 80])
+        part = self.GRAPH.only(kept).laplacian
+        features = self.features(kernel)
+        gone = features.edges.left_out(kept, self.N)
+        basis = thinned_basis(features, part, gone, [ratio])
+        assert isinstance(basis, ThinnedBasis)
+        assert basis.gone.shape[1] <= np.count_nonzero(gone) < 20
+        expected = self.expected(kernel, part.toarray(), ratio)
+        assert_allclose(basis.deform(ratio).labelled_gram, expected, atol=1e-11)
+        if ratio >= 1e-2:  # the whole graph gives another one
+            whole = features.basis.deform(ratio).labelled_gram
+            assert np.abs(whole - expected).max() > 1e-4
+
+    def test_many_edges(self):
+        """Then the form of what is left costs less."""
+        kept, features = np.arange(self.N // 2), self.features("narrow")
+        gone = features.edges.left_out(kept, self.N)
+        assert thinned_basis(features, self.GRAPH.only(kept).laplacian, gone, [1.0]) is None
+
+    def test_edges_without_effect_are_left_out(self):
+        """Of no weight to speak of, or between rows with equal features."""
+        K = KERNELS["duplicates"]
+        edges = Edges(np.array([0, 0, 5]), np.array([1, 7, 9]), np.array([1.0, 1.0, 1e-20]))
+        features = edge_features(K, LAPLACIANS["D-W"], np.array([3, 8]), edges)
+        assert_allclose(features.sizes, [0.0, 2.0 - 2.0 * K[0, 7], 0.0], atol=1e-15)
+        assert np.flatnonzero(features.matters(np.ones(3, dtype=bool), 1.0)).tolist() == [1]
+        assert np.flatnonzero(features.matters(np.ones(3, dtype=bool), 1e6)).tolist() == [1, 2]
+        assert not features.matters(np.zeros(3, dtype=bool), 1e6).any()
+
+    def test_edges_that_outweigh_the_others(self):
+        """What they leave is lost in their rounding: then the form of the others is made."""
+        K, labelled = KERNELS["narrow"], np.array(LABELLED["some"])
+        edges = Edges(EXTRA.first, EXTRA.second, 1e9 * EXTRA.weights)
+        features = edge_features(K, LAPLACIANS["D-W"], labelled, edges)
+        L, gone = sp.csr_array(LAPLACIANS["D-W"]), features.columns(np.ones(4, dtype=bool))
+        deformed = ThinnedBasis(features.factor, L, labelled, features.basis, gone).deform(1.0)
+        assert deformed._by_woodbury() is None
+        expected = deformed_kernel(K, L.toarray(), 1.0)[np.ix_(labelled, labelled)]
+        assert_allclose(deformed.labelled_gram, expected, atol=1e-12)
 
 
 class TestPivotedCholesky:

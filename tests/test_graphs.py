@@ -219,6 +219,34 @@ class TestLaplacian:
         )
 
 
+class TestEdges:
+    """The Laplacian as a sum over edges."""
+
+    @staticmethod
+    def total(edges, which, n):
+        L = np.zeros((n, n))
+        for i, j, w in zip(
+            edges.first[which], edges.second[which], edges.weights[which], strict=True
+        ):
+            L[np.ix_([i, j], [i, j])] += w * np.array([[1.0, -1.0], [-1.0, 1.0]])
+        return L
+
+    def test_they_add_up(self):
+        rng = np.random.default_rng(0)
+        W = np.triu(rng.uniform(size=(9, 9)) * (rng.uniform(size=(9, 9)) < 0.4))
+        graph = Graph(sp.csr_array(W + W.T))  # with loops, which no Laplacian sees
+        edges, kept = graph.edges, np.array([0, 2, 3, 5, 8])
+        gone = edges.left_out(kept, 9)
+        np.testing.assert_allclose(self.total(edges, gone | ~gone, 9), graph.laplacian.toarray())
+        left = graph.only(kept).laplacian.toarray()
+        np.testing.assert_allclose(self.total(edges, ~gone, 9), left)
+        assert 0 < np.count_nonzero(gone) < gone.size
+
+    @pytest.mark.parametrize("form", [{"normalized": True}, {"power": 2}])
+    def test_other_laplacians_are_no_sum_over_edges(self, form):
+        assert Graph(sp.csr_array(np.ones((3, 3))), **form).edges is None
+
+
 class TestOnly:
     @both_laplacians
     @powers

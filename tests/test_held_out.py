@@ -44,10 +44,10 @@ def waves():
     return X, np.where(np.arange(80) % 4 == 0, np.sin(2 * X[:, 0]), np.nan)
 
 
-def posed(model, X, y, criterion, **criterion_params):
+def posed(model, X, y, criterion, n_folds=5, **criterion_params):
     """Task, basis, graph and candidates of a plane of penalties."""
     targets, sample = model._read_labels(X, y, None)
-    splits = list(SemiSupervisedKFold(5, shuffle=True, random_state=0).split(X, y))
+    splits = list(SemiSupervisedKFold(n_folds, shuffle=True, random_state=0).split(X, y))
     folds = check_folds(splits, targets.labelled)
     task = Task(targets, sample, folds, criterion, "points", criterion_params, fold_scorer)
     graph, _ = model._checked_settings()[1].build(X, find_neighbors(X, model.n_neighbors))
@@ -101,6 +101,24 @@ def test_a_reduction_for_every_fold_equals_iterations(model, data, criterion):
     task, basis, graph, candidates, splits = posed(model, X, y, criterion)
     parts = held_out_points(task, basis, graph, candidates)
     compare(list(parts), candidates, X, y, splits, criterion, tol=1e-6)
+
+
+@pytest.mark.parametrize("is_class", [False, True])
+def test_small_folds_are_taken_from_the_basis_of_all_rows(monkeypatch, is_class):
+    """As many folds as labels: no form of a fold is made."""
+    X, y = make_moons(300, noise=0.1, random_state=0)
+    y = np.where(np.arange(300) % 15 == 0, y, -1) if is_class else np.sin(3 * X[:, 0])
+    if not is_class:
+        y[np.arange(300) % 15 != 0] = np.nan
+    model = (LapSVC if is_class else LapRLSRegressor)(
+        kernel_width=0.05, graph_width=0.1, n_neighbors=3
+    )
+    task, basis, graph, candidates, splits = posed(model, X, y, "exact", n_folds=20)
+    monkeypatch.setattr(
+        "onefit.search.fold_planes.basis_for_ratios", lambda *a: pytest.fail("made a form")
+    )
+    parts = list(held_out_points(task, basis, graph, candidates))
+    compare(parts, candidates, X, y, splits, "exact", tol=1e-6)
 
 
 @pytest.mark.parametrize("normalized", [False, True])

@@ -16,13 +16,14 @@ All of this is products of matrices, in which a core is faster than in the vecto
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from onefit._lapack import cho_factor, cho_solve, product, solve_triangular
+from onefit._subnormals import subnormals_as_zero
 from onefit._typing import FloatArray, IntArray
 from onefit.anchors import Operator
 from onefit.basis import Deformed, FeatureBasis, PlaneBasis, plane_basis, symmetric_gram
@@ -46,6 +47,67 @@ def _reach(n_products: int) -> float:
 
 
 @dataclass(frozen=True)
+class Moments:
+    r"""Sums of moments of :math:`M`, for the ratios that they suffice for.
+
+    Parameters
+    ----------
+    start : array of shape (d, l)
+        :math:`Y_0 = B_L'`.
+    times : callable
+        From Y to M Y.
+    scale : float
+        Size of M, of the order of its largest eigenvalue.
+    """
+
+    start: FloatArray
+    times: Callable[[FloatArray], FloatArray]
+    scale: float
+
+    def gram(self, ratio: float) -> FloatArray | None:
+        """G(r) as a sum of moments; None where as many as we take do not suffice."""
+        x = ratio * self.scale
+        for n_products in range(1, _MOST_PRODUCTS + 1):
+            if x > _reach(n_products):
+                continue
+            moments = self._up_to(n_products)
+            bound = x ** (2 * n_products) * np.diagonal(moments[-1])
+            if np.all(bound <= _ROUNDING * np.diagonal(moments[0])):
+                total = moments[0].copy()
+                for k, moment in enumerate(moments[1:-1], start=1):
+                    total += (-x) ** k * moment
+                return total
+        return None
+
+    def _up_to(self, n_products: int) -> list[FloatArray]:
+        """Moments of M / scale up to number 2 n_products."""
+        moments, Y = self._known
+        while len(moments) <= 2 * n_products:
+            after = self.times(Y[-1]) / max(self.scale, np.finfo(float).tiny)
+            moments += [product(Y[-1].T, after), product(after.T, after)]
+            Y[:] = [after]
+        return moments[: 2 * n_products + 1]
+
+    @cached_property
+    def _known(self) -> tuple[list[FloatArray], list[FloatArray]]:
+        """The moments so far, and the last of the products."""
+        return [product(self.start.T, self.start)], [self.start]
+
+
+def direct_work(d: int, m: int, sizes: FloatArray) -> float:
+    """Multiplications for G of ratios of these sizes r M, M of shape (d, d), by m labels."""
+    n_factored, n_products = factored_and_products(sizes)
+    per_ratio = d**3 / 6 + d**2 * m / 2 + d * m**2 / 2
+    return n_factored * per_ratio + n_products * d * m * (d + m)
+
+
+def factored_and_products(sizes: FloatArray) -> tuple[int, int]:
+    """How many ratios of these sizes are factored, and how many products the others need."""
+    n_factored = int(np.count_nonzero(sizes > _reach(_MOST_PRODUCTS)))
+    return n_factored, _MOST_PRODUCTS if n_factored < sizes.size else 0
+
+
+@dataclass(frozen=True)
 class FormBasis(FeatureBasis):
     r"""Every ratio by itself: moments where they suffice, else a factorisation.
 
@@ -64,6 +126,12 @@ class FormBasis(FeatureBasis):
         """Largest entry of M, which has none larger off the diagonal."""
         return float(np.diagonal(self.form).max(initial=0.0))
 
+    @cached_property
+    def moments(self) -> Moments:
+        """Those of the form."""
+        M = self.form.T  # in Fortran order, like what it is multiplied with
+        return Moments(self.labelled_features.T, lambda Y: product(M, Y), self.scale)
+
     def deform(self, ratio: float) -> Deformed:
         """The deformed kernel of one ratio r; nothing is factored yet."""
         return _DeformedForm(self, ratio)
@@ -72,37 +140,6 @@ class FormBasis(FeatureBasis):
     def reduced(self) -> PlaneBasis:
         """The basis by reduction, for ratios that cannot be factored to rounding."""
         return plane_basis(self.factor, self.laplacian, self.labelled, self.form.copy())
-
-    def series(self, ratio: float) -> FloatArray | None:
-        """G(r) as a sum of moments; None where as many as we take do not suffice."""
-        x = ratio * self.scale
-        for n_products in range(1, _MOST_PRODUCTS + 1):
-            if x > _reach(n_products):
-                continue
-            moments = self._moments(n_products)
-            bound = x ** (2 * n_products) * np.diagonal(moments[-1])
-            if np.all(bound <= _ROUNDING * np.diagonal(moments[0])):
-                total = moments[0].copy()
-                for k, moment in enumerate(moments[1:-1], start=1):
-                    total += (-x) ** k * moment
-                return total
-        return None
-
-    def _moments(self, n_products: int) -> list[FloatArray]:
-        """Moments of M / scale up to number 2 n_products."""
-        moments, Y = self._known
-        M = self.form.T  # in Fortran order, like Y
-        while len(moments) <= 2 * n_products:
-            after = product(M, Y[-1]) / max(self.scale, np.finfo(float).tiny)
-            moments += [product(Y[-1].T, after), product(after.T, after)]
-            Y[:] = [after]
-        return moments[: 2 * n_products + 1]
-
-    @cached_property
-    def _known(self) -> tuple[list[FloatArray], list[FloatArray]]:
-        """The moments so far, and the last of the products."""
-        features = self.labelled_features.T
-        return [product(features.T, features)], [features]
 
 
 @dataclass(frozen=True)
@@ -128,8 +165,10 @@ class _DeformedForm:
         return self.basis.reduced.deform(self.ratio)
 
     @cached_property
+    @subnormals_as_zero()
     def labelled_gram(self) -> FloatArray:
-        G = self.basis.series(self.ratio)
+        # No digit of G hangs on subnormal results: small entries are the kernel's own.
+        G = self.basis.moments.gram(self.ratio)
         if G is None:
             factor = self._factor()
             if factor is None:
@@ -146,6 +185,7 @@ class _DeformedForm:
         return self.solve(product(self.basis.labelled_features.T, beta))
 
 
+@subnormals_as_zero()
 def basis_for_ratios(
     factor: Factor,
     laplacian: Operator,
@@ -160,9 +200,7 @@ def basis_for_ratios(
     M = factor.quadratic_form(laplacian) if form is None else form
     basis = FormBasis(factor, laplacian, labelled, M)
     sizes, d, m = np.array(ratios) * basis.scale, len(M), labelled.size
-    n_factored = np.count_nonzero(sizes > _reach(_MOST_PRODUCTS))
-    n_products = _MOST_PRODUCTS if n_factored < sizes.size else 0
-    here = n_factored * (d**3 / 6 + d**2 * m / 2 + d * m**2 / 2) + n_products * d * m * (d + m)
+    here = direct_work(d, m, sizes)
     there = _REDUCTION * 2 / 3 * d**3 + d**2 * m + sizes.size * d * m**2
     # No more memory for the moments than the features have.
     is_small = (2 * _MOST_PRODUCTS + 1) * m**2 <= factor.n_rows * d

@@ -18,12 +18,12 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse import csgraph
 
-from onefit._typing import FloatArray, GraphWidth, IntArray, Sparse
+from onefit._typing import BoolArray, FloatArray, GraphWidth, IntArray, Sparse
 from onefit.kernels import gaussian_decay, graph_scale
 from onefit.neighbors import Neighbors
 from onefit.validation import LARGEST
 
-__all__ = ["Graph", "SquaredLaplacian", "check_affinity", "heat_affinity"]
+__all__ = ["Edges", "Graph", "SquaredLaplacian", "check_affinity", "heat_affinity"]
 
 _REMEMBERED_PARTS = 128
 
@@ -41,6 +41,29 @@ class SquaredLaplacian:
 
     def __matmul__(self, B: FloatArray) -> FloatArray:
         return np.asarray(self.root @ (self.root @ B))
+
+
+@dataclass(frozen=True)
+class Edges:
+    r"""Edges one by one: :math:`L = \sum_e w_e (e_i - e_j)(e_i - e_j)'`, i and j their ends.
+
+    Parameters
+    ----------
+    first, second : arrays of shape (e,)
+        Ends, i < j.
+    weights : array of shape (e,)
+        w.
+    """
+
+    first: IntArray
+    second: IntArray
+    weights: FloatArray
+
+    def left_out(self, rows: IntArray, n_rows: int) -> BoolArray:
+        """Which edges are gone where only ``rows`` of the ``n_rows`` are kept."""
+        inside = np.zeros(n_rows, dtype=bool)
+        inside[rows] = True
+        return ~(inside[self.first] & inside[self.second])
 
 
 @dataclass(frozen=True)
@@ -85,6 +108,15 @@ class Graph:
         for _ in range(self.power - 1):
             result = sp.csr_array(result @ L)
         return result
+
+    @cached_property
+    def edges(self) -> Edges | None:
+        """The edges, of which D - W is a sum; None where the Laplacian is another."""
+        if self.normalized or self.power != 1:
+            return None
+        upper = sp.triu(self.affinity, k=1).tocoo()
+        first, second = (ends.astype(np.intp) for ends in upper.coords)
+        return Edges(first, second, upper.data)
 
     def only(self, rows: IntArray) -> Graph:
         """The graph left when only ``rows`` are kept; the others stay as isolated points.

@@ -14,58 +14,98 @@ in the labels for all penalties.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 
+from onefit._subnormals import subnormals_as_zero
 from onefit._threads import blas_threads
 from onefit._typing import FloatArray
 from onefit.anchors import AnyGraph
-from onefit.basis import PlaneBasis
-from onefit.factors import Factor, nonempty_rows
+from onefit.basis import Basis, PlaneBasis
+from onefit.factors import Factor, KernelFactor, nonempty_rows
 from onefit.folds import Fold
 from onefit.form_basis import basis_for_ratios
+from onefit.graphs import Graph
 from onefit.problem import Problem
 from onefit.search.candidates import Candidate
 from onefit.search.stacks import Ratios, fits_of_plane, label_stacks
 from onefit.search.task import HeldOut, Task, by_deformation, closed_form
 from onefit.solvers.labels import LabelFit, joined_fits
+from onefit.thinned_basis import EdgeFeatures, thinned_basis
 
-__all__ = ["held_out_points", "point_problems"]
+__all__ = ["FoldPlanes", "held_out_points"]
 
 #: Share of the rows up to which an update of the form costs less than the form itself.
 _FEW_ROWS = 0.8
 
 
-def point_problems(
-    task: Task,
-    factor: Factor,
-    graph: AnyGraph,
-    fold: Fold,
-    candidates: Iterable[Candidate],
-    full_form: FloatArray | None = None,
-) -> Iterator[tuple[list[Candidate], Problem]]:
-    """The fold's problem for every ratio of penalties, with the candidates of that ratio.
+@dataclass(frozen=True)
+class FoldPlanes:
+    """The problems of a plane of penalties with the points of a fold removed.
 
-    ``full_form`` is B'LB of the whole graph, from which that of the fold is updated, where the
-    Laplacian is a matrix.
+    Parameters
+    ----------
+    task : Task
+        What is asked.
+    basis : PlaneBasis
+        Basis of the kernel and the whole graph.
+    graph : graph
+        The whole graph.
+    candidates : sequence of Candidate
+        Candidates of this kernel and graph.
     """
-    part = graph.only(fold.kept_rows)
-    form = None if full_form is None else _updated_form(factor, graph, part, full_form)
-    groups = by_deformation(candidates)
-    ratios = [_ratio(members[0]) / fold.n_kept**2 for members in groups]
-    labelled = np.flatnonzero(task.targets.labelled)
-    basis = basis_for_ratios(factor, part.operator, labelled, ratios, form)
-    for members in groups:
-        problem = members[0].model._pose_problem(basis, part, task.targets, task.sample)
-        yield members, _without_points(problem, fold)
+
+    task: Task
+    basis: PlaneBasis
+    graph: AnyGraph
+    candidates: Sequence[Candidate]
+
+    def problems(self, fold: Fold) -> Iterator[tuple[list[Candidate], Problem]]:
+        """The fold's problem for every ratio of penalties, with the candidates of that ratio."""
+        part = self.graph.only(fold.kept_rows)
+        groups = by_deformation(self.candidates)
+        basis = self._basis(fold, part, [_ratio(same[0]) / fold.n_kept**2 for same in groups])
+        for members in groups:
+            model = members[0].model
+            problem = model._pose_problem(basis, part, self.task.targets, self.task.sample)
+            yield members, _without_points(problem, fold)
+
+    def _basis(self, fold: Fold, part: AnyGraph, ratios: list[float]) -> Basis:
+        if self._features is not None:
+            gone = self._features.edges.left_out(fold.kept_rows, self.basis.n_rows)
+            basis = thinned_basis(self._features, part.operator, gone, ratios)
+            if basis is not None:
+                return basis
+        factor, form = self.basis.factor, None
+        if self._form is not None:
+            form = _updated_form(factor, self.graph, part, self._form)
+        return basis_for_ratios(factor, part.operator, self.basis.labelled, ratios, form)
+
+    @cached_property
+    def _features(self) -> EdgeFeatures | None:
+        """The edges one by one, where the Laplacian is their sum and features are held."""
+        factor = self.basis.factor
+        edges = self.graph.edges if isinstance(self.graph, Graph) else None
+        if edges is None or not isinstance(factor, KernelFactor):
+            return None
+        return EdgeFeatures(self.basis, factor, edges)
+
+    @cached_property
+    def _form(self) -> FloatArray | None:
+        """B'LB, from which that of a fold is updated, where the Laplacian is a matrix."""
+        operator = self.graph.operator
+        return self.basis.factor.quadratic_form(operator) if sp.issparse(operator) else None
 
 
 def _ratio(candidate: Candidate) -> float:
     return float(candidate.model.manifold_penalty) / float(candidate.model.ambient_penalty)
 
 
+@subnormals_as_zero()
 def _updated_form(
     factor: Factor, graph: AnyGraph, part: AnyGraph, full_form: FloatArray
 ) -> FloatArray | None:
@@ -96,11 +136,10 @@ def held_out_points(
     if not is_quadratic:
         for stack in fits_of_plane(task, basis, graph, candidates):
             fits |= {candidate.index: fit.labels for candidate, fit in stack}
-    is_matrix = sp.issparse(graph.operator)
-    form = basis.factor.quadratic_form(graph.operator) if is_matrix else None
+    planes = FoldPlanes(task, basis, graph, candidates)
     decisions: dict[int, list[FloatArray]] = {c.index: [] for c in candidates}
     for fold in task.folds:
-        ratios = point_problems(task, basis.factor, graph, fold, candidates, form)
+        ratios = planes.problems(fold)
         if is_quadratic:
             parts = _closed_form(ratios, fold)
         else:
