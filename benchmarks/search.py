@@ -4,6 +4,7 @@
     python benchmarks/search.py grid      # the paper's 13,365 candidates on abalone, t = 10
     python benchmarks/search.py jobs      # one job and two, on 9 kernels of that grid
     python benchmarks/search.py peers     # what one would take instead: time, error
+    python benchmarks/search.py points    # points held out, by the number of folds
     python benchmarks/search.py profile   # where the time of `plane` goes, and its peak memory
     python benchmarks/search.py report    # the table for the docs
 
@@ -21,10 +22,12 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from functools import partial
 
 import numpy as np
-from common import DOCS, IMAGES, Split, load, paper_split, save, write_table
+from common import DOCS, IMAGES, Split, interleaved, load, paper_split, save, write_table
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from onefit import (
     LapRLSClassifier,
@@ -38,6 +41,7 @@ from onefit.factors import factor_kernel
 from onefit.folds import check_folds
 from onefit.graphs import Graph
 from onefit.kernels import Kernel
+from onefit.search import fold_planes
 from onefit.search.candidates import list_candidates, paper_grid
 from onefit.search.plane import square_plane
 
@@ -176,6 +180,33 @@ def profile() -> None:
     )
 
 
+def points() -> None:
+    """81 penalties with points held out: folds by the edges they take away, or by their forms."""
+    data = paper_split("a1a")
+    y = np.where(data.labelled, (data.y > 0).astype(int), -1)
+    by_edges = fold_planes.thinned_basis
+    runs = {}
+    for t in (5, 10, 20, 50, 100):
+        cv = SemiSupervisedKFold(t, shuffle=True, random_state=0)
+        search = ManifoldSearchCV(
+            LapRLSClassifier(**MODEL), PLANE, cv=cv, holdout="points", refit=False
+        )
+        scores = []
+
+        def run(basis, search=search, scores=scores):
+            fold_planes.thinned_basis = basis
+            scores.append(search.fit(data.X, y).cv_results_["mean_test_score"])
+
+        jobs = {"edges": partial(run, by_edges), "forms": partial(run, lambda *_: None)}
+        with threadpool_limits(1):
+            seconds = interleaved(jobs, 3)
+        fold_planes.thinned_basis = by_edges
+        difference = float(max(np.abs(one - scores[0]).max() for one in scores))
+        runs[t] = {"seconds": seconds, "largest_difference": difference}
+        print(t, {name: round(float(np.median(s)), 2) for name, s in seconds.items()}, difference)
+    save("search_points", {"rows": len(y), "labels": int(data.labelled.sum()), "runs": runs})
+
+
 def grid() -> None:
     data = paper_split("abalone")
     mean, std = data.y[data.labelled].mean(), data.y[data.labelled].std()
@@ -290,6 +321,7 @@ def report() -> None:
         )
     header = ["", "search, s", "one fit, ms", "fits of the rival", "rival, s", "times faster"]
     write_table("search_plane", header, rows, result)
+    _report_points()
     _report_grid()
     _report_jobs()
     _report_peers()
@@ -304,6 +336,16 @@ def report() -> None:
         for name, what in PARTS.items()
     ]
     write_table("search_profile", ["part", "milliseconds", "per cent"], shares, found)
+
+
+def _report_points() -> None:
+    result = load("search_points")
+    rows = []
+    for t, run in result["runs"].items():
+        edges, forms = (np.median(run["seconds"][way]) for way in ("edges", "forms"))
+        rows.append([t, f"{forms:.1f}", f"{edges:.1f}", f"{forms / edges:.1f}"])
+    header = ["folds", "by forms alone, s", "search, s", "times faster"]
+    write_table("search_points", header, rows, result)
 
 
 def _report_grid() -> None:
@@ -388,7 +430,7 @@ def _plot_speed() -> None:
     plt.close(fig)
 
 
-STEPS = {f.__name__: f for f in (plane, grid, jobs, profile, peers, report)}
+STEPS = {f.__name__: f for f in (plane, points, grid, jobs, profile, peers, report)}
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["one-search"]:

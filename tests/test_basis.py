@@ -1,5 +1,7 @@
 """Bases against dense inverses, and the Nystrom approximation against its limits."""
 
+import gc
+import weakref
 from typing import ClassVar
 
 import numpy as np
@@ -431,6 +433,22 @@ class TestThinnedBasis:
         if ratio >= 1e-2:  # the whole graph gives another one
             whole = features.basis.deform(ratio).labelled_gram
             assert np.abs(whole - expected).max() > 1e-4
+
+    def test_it_goes_when_nobody_holds_it(self):
+        """Folds have one each, as large as a matrix of the basis."""
+        features, kept = self.features("narrow"), np.delete(np.arange(self.N), 3)
+        gone = features.edges.left_out(kept, self.N)
+        part = self.GRAPH.only(kept).laplacian
+        gc.disable()
+        try:
+            basis = thinned_basis(features, part, gone, [1e-9, 1.0])
+            for ratio in (1e-9, 1.0):
+                assert basis.deform(ratio).labelled_gram.shape == (3, 3)
+            held = weakref.ref(basis)
+            del basis
+            assert held() is None
+        finally:
+            gc.enable()
 
     def test_many_edges(self):
         """Then the form of what is left costs less."""

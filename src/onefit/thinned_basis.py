@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from sklearn.utils import gen_batches
@@ -120,16 +120,9 @@ class ThinnedBasis(FeatureBasis):
     @cached_property
     def moments(self) -> Moments:
         """Those of T - VV'."""
-        return Moments(self.whole.rotated_labelled, self._times, _size(self.whole))
-
-    def _times(self, Y: FloatArray) -> FloatArray:
-        """(T - VV') Y."""
-        whole = self.whole
-        result = whole.diagonal[:, None] * Y
-        result[1:] += whole.off_diagonal[:, None] * Y[:-1]
-        result[:-1] += whole.off_diagonal[:, None] * Y[1:]
-        result -= product(self.gone, product(self.gone.T, Y))
-        return result
+        # Not a method of this basis, which would then be kept until somebody collects cycles.
+        times = partial(_without_edges, self.whole, self.gone)
+        return Moments(self.whole.rotated_labelled, times, _size(self.whole))
 
     @cached_property
     def columns(self) -> FloatArray:
@@ -186,6 +179,15 @@ class _DeformedThinned:
 
     def expand(self, beta: FloatArray) -> FloatArray:
         return self._direct.expand(beta)
+
+
+def _without_edges(whole: PlaneBasis, gone: FloatArray, Y: FloatArray) -> FloatArray:
+    """(T - VV') Y."""
+    result = whole.diagonal[:, None] * Y
+    result[1:] += whole.off_diagonal[:, None] * Y[:-1]
+    result[:-1] += whole.off_diagonal[:, None] * Y[1:]
+    result -= product(gone, product(gone.T, Y))
+    return result
 
 
 def _size(basis: PlaneBasis) -> float:

@@ -6,10 +6,10 @@ the factor K = B B' is kept and only
 
 .. math:: M_i = B'L_iB
 
-is new: it is reduced to tridiagonal form, or factored for the ratios that need it. The form itself
-is that of all rows less that of the edges that are gone, which meet few rows if the folds are many.
-Then the fold is one with labels held out under the deformed kernel of :math:`L_i`: small problems
-in the labels for all penalties.
+is new. Where few edges are gone, it is that of all rows less theirs, in tridiagonal form
+(:mod:`onefit.thinned_basis`). Otherwise it is formed, and reduced to tridiagonal form or factored
+for the ratios that need it. Then the fold is one with labels held out under the deformed kernel of
+:math:`L_i`: small problems in the labels for all penalties.
 """
 
 from __future__ import annotations
