@@ -164,3 +164,17 @@ def test_few_candidates_are_left_to_the_criterion(monkeypatch):
     )
     parts = held_out(task, basis, graph, candidates[:2])
     compare(list(parts), candidates[:2], X, y, splits, "exact", tol=1e-6)
+
+
+@pytest.mark.parametrize("laplacian", ["unnormalized", "normalized"])
+def test_many_candidates_go_by_fold_however_many_folds(monkeypatch, laplacian):
+    """Where a fold costs little because it takes few edges away."""
+    X, y = moons()
+    model = LapRLSClassifier(kernel_width=0.5, laplacian=laplacian)
+    task, basis, graph, candidates, _ = posed(model, X, y, "exact", n_folds=20)
+    asked = []
+    monkeypatch.setattr(
+        "onefit.search.held_out.held_out_points", lambda *a: iter(asked.append(a) or [])
+    )
+    list(held_out(task, basis, graph, candidates * 3))
+    assert bool(asked) is (laplacian == "unnormalized")

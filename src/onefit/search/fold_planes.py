@@ -37,7 +37,7 @@ from onefit.search.task import HeldOut, Task, by_deformation, closed_form
 from onefit.solvers.labels import LabelFit, joined_fits
 from onefit.thinned_basis import EdgeFeatures, thinned_basis
 
-__all__ = ["FoldPlanes", "held_out_points"]
+__all__ = ["FoldPlanes", "edge_features", "held_out_points"]
 
 #: Share of the rows up to which an update of the form costs less than the form itself.
 _FEW_ROWS = 0.8
@@ -87,18 +87,21 @@ class FoldPlanes:
 
     @cached_property
     def _features(self) -> EdgeFeatures | None:
-        """The edges one by one, where the Laplacian is their sum and features are held."""
-        factor = self.basis.factor
-        edges = self.graph.edges if isinstance(self.graph, Graph) else None
-        if edges is None or not isinstance(factor, KernelFactor):
-            return None
-        return EdgeFeatures(self.basis, factor, edges)
+        return edge_features(self.basis, self.graph)
 
     @cached_property
     def _form(self) -> FloatArray | None:
         """B'LB, from which that of a fold is updated, where the Laplacian is a matrix."""
         operator = self.graph.operator
         return self.basis.factor.quadratic_form(operator) if sp.issparse(operator) else None
+
+
+def edge_features(basis: PlaneBasis, graph: AnyGraph) -> EdgeFeatures | None:
+    """The edges one by one, where the Laplacian is their sum and features are held."""
+    edges = graph.edges if isinstance(graph, Graph) else None
+    if edges is None or not isinstance(basis.factor, KernelFactor):
+        return None
+    return EdgeFeatures(basis, basis.factor, edges)
 
 
 def _ratio(candidate: Candidate) -> float:

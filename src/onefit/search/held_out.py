@@ -19,7 +19,7 @@ from onefit.criteria.influence import check_influence
 from onefit.folds import Fold
 from onefit.problem import Fit, Problem
 from onefit.search.candidates import Candidate
-from onefit.search.fold_planes import held_out_points
+from onefit.search.fold_planes import edge_features, held_out_points
 from onefit.search.influence_plane import (
     FoldLaplacians,
     NystromSpread,
@@ -34,6 +34,8 @@ __all__ = ["held_out"]
 
 #: A reduction for a fold costs about as much as its part in the iterations of this many candidates.
 _CANDIDATES_FOR_A_FOLD = 2
+#: The same for all folds, however many: the more there are, the fewer edges each takes away.
+_CANDIDATES_FOR_ALL_FOLDS = 30
 
 
 def held_out(
@@ -58,7 +60,7 @@ def held_out(
 def _in_parts(
     task: Task, basis: PlaneBasis, graph: AnyGraph, candidates: Sequence[Candidate]
 ) -> Iterator[HeldOut]:
-    if _goes_by_fold(task, graph, candidates):
+    if _goes_by_fold(task, basis, graph, candidates):
         for same in _by_form(candidates):
             yield from held_out_points(task, basis, graph, same)
         return
@@ -84,14 +86,19 @@ def _by_form(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
     return list(parts.values())
 
 
-def _goes_by_fold(task: Task, graph: AnyGraph, candidates: Sequence[Candidate]) -> bool:
+def _goes_by_fold(
+    task: Task, basis: PlaneBasis, graph: AnyGraph, candidates: Sequence[Candidate]
+) -> bool:
     """Whether a reduction for every fold costs less than iterations for every candidate.
 
     Iterations need the values on all rows, which a dask collection does not have in one place.
     """
     if task.holdout != "points" or task.criterion not in ("exact", "newton"):
         return False
-    is_worth_it = len(candidates) > _CANDIDATES_FOR_A_FOLD * len(task.folds)
+    enough = _CANDIDATES_FOR_A_FOLD * len(task.folds)
+    if edge_features(basis, graph) is not None:
+        enough = min(enough, _CANDIDATES_FOR_ALL_FOLDS)
+    is_worth_it = len(candidates) > enough
     return not task.criterion_params and (is_worth_it or isinstance(graph, DistributedAnchorGraph))
 
 
