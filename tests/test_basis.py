@@ -450,6 +450,18 @@ class TestThinnedBasis:
         finally:
             gc.enable()
 
+    def test_no_edges(self):
+        """Weights that are all zero: every ratio is the kernel itself."""
+        factor, L = factor_kernel(self.KERNELS["wide"].copy()), sp.csr_array((self.N, self.N))
+        edges = Graph(L).edges
+        features = EdgeFeatures(plane_basis(factor, L, self.LABELLED), factor, edges)
+        gone = edges.left_out(np.arange(9), self.N)
+        assert gone.shape == (0,)
+        basis = thinned_basis(features, L, gone, [1e-9, 1.0])
+        for ratio in (1e-9, 1.0):
+            expected = self.expected("wide", L.toarray(), ratio)
+            assert_allclose(basis.deform(ratio).labelled_gram, expected, atol=1e-12)
+
     def test_many_edges(self):
         """Then the form of what is left costs less."""
         kept, features = np.arange(self.N // 2), self.features("narrow")

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
-from sklearn.utils import gen_batches
 
 from onefit._lapack import cho_factor, product, solve_triangular
 from onefit._subnormals import subnormals_as_zero
@@ -68,7 +67,8 @@ class EdgeFeatures:
         """Squared norms of the columns: the largest eigenvalue of each edge's part of the form."""
         B, edges = self._centred, self.edges
         sizes = np.empty(edges.weights.size)
-        for some in gen_batches(sizes.size, _BLOCK):
+        for start in range(0, sizes.size, _BLOCK):
+            some = slice(start, start + _BLOCK)
             difference = B[edges.first[some]] - B[edges.second[some]]
             sizes[some] = edges.weights[some] * np.einsum("ij,ij->i", difference, difference)
         return sizes
