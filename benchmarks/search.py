@@ -41,7 +41,7 @@ from onefit.factors import factor_kernel
 from onefit.folds import check_folds
 from onefit.graphs import Graph
 from onefit.kernels import Kernel
-from onefit.search import fold_planes, held_out
+from onefit.search import fold_planes
 from onefit.search.candidates import list_candidates, paper_grid
 from onefit.search.plane import square_plane
 
@@ -192,7 +192,7 @@ def points() -> None:
         scores: list[np.ndarray] = []
 
         def run(edges, search=search, scores=scores):
-            fold_planes.edge_features = held_out.edge_features = edges
+            fold_planes.edge_features = edges
             scores.append(search.fit(data.X, y).cv_results_["mean_test_score"])
 
         with threadpool_limits(1):

@@ -291,12 +291,27 @@ def _evaluate_plane(
         _influence(plane, problem, members, fits)
     planes = FoldPlanes(unit.task, basis, graph, group.candidates)
     for i, fold in enumerate(unit.folds):
-        ratios = planes.problems(fold)
+        ratios = _with_grams(planes.problems(fold))
         if unit.data.is_regression:
             _remove_points_square(plane, ratios, i)
         else:
             _remove_points(plane, ratios, fits, i)
     plane.score()
+
+
+def _with_grams(ratios: Ratios) -> Ratios:
+    """The same, with matrices of the labels whose small entries are the kernel's own.
+
+    No digit of them hangs on subnormal numbers, with which it would take longer to make them.
+    """
+    waiting = iter(ratios)
+    while True:
+        with subnormals_as_zero():
+            members, problem = next(waiting, (None, None))
+            if members is None:
+                return
+            _ = problem.deformed.labelled_gram
+        yield members, problem
 
 
 def _test(

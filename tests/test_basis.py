@@ -80,9 +80,15 @@ def edge_features(K, L, labelled, edges=EXTRA):
 
 
 def thinned(K, L, labelled):
-    features = edge_features(K, L, labelled)
-    gone = features.columns(np.ones(EXTRA.weights.size, dtype=bool))
-    return ThinnedBasis(features.factor, L, labelled, features.basis, gone)
+    return without(edge_features(K, L, labelled), L)
+
+
+def without(features, L):
+    """The basis of L, all these edges gone."""
+    whole = features.basis
+    gone = features.columns(np.ones(features.edges.weights.size, dtype=bool))
+    columns = np.hstack([gone, whole.rotated_labelled])
+    return ThinnedBasis(features.factor, L, whole.labelled, whole, columns, [1.0])
 
 
 BASES = {
@@ -409,6 +415,11 @@ class TestThinnedBasis:
     }
     LABELLED = np.array([3, 7, 80])
 
+    @pytest.fixture(autouse=True)
+    def large(self, monkeypatch):
+        """Matrices this small are factored before Python has taken a few steps."""
+        monkeypatch.setattr("onefit.thinned_basis._STEP", 0)
+
     def features(self, kernel):
         factor = factor_kernel(self.KERNELS[kernel].copy())
         whole = plane_basis(factor, self.GRAPH.laplacian, self.LABELLED)
@@ -429,7 +440,7 @@ class TestThinnedBasis:
         assert isinstance(basis, ThinnedBasis)
         assert basis.gone.shape[1] <= np.count_nonzero(gone) < 20
         expected = self.expected(kernel, part.toarray(), ratio)
-        assert_allclose(basis.deform(ratio).labelled_gram, expected, atol=1e-11)
+        assert_allclose(basis.deform(ratio).labelled_gram, expected, rtol=0, atol=1e-11)
         if ratio >= 1e-2:  # the whole graph gives another one
             whole = features.basis.deform(ratio).labelled_gram
             assert np.abs(whole - expected).max() > 1e-4
@@ -449,6 +460,31 @@ class TestThinnedBasis:
             assert held() is None
         finally:
             gc.enable()
+
+    def test_rows_without_edges_held_out(self):
+        """Nothing is gone: Woodbury's system has no rows."""
+        features, L = self.features("narrow"), self.GRAPH.laplacian
+        basis = thinned_basis(features, L, np.zeros(features.sizes.size, dtype=bool), [1.0])
+        assert basis.gone.shape[1] == 0
+        gram = basis.deform(1.0)._by_woodbury()
+        assert_allclose(gram, self.expected("narrow", L.toarray(), 1.0), rtol=0, atol=1e-12)
+
+    def test_ratios_beyond_all_digits(self):
+        """The tridiagonal form is positive to its own rounding only."""
+        features, L = self.features("narrow"), self.GRAPH.laplacian
+        basis = thinned_basis(features, L, features.edges.first < 5, [1e17])
+        assert features.basis.deform(1e17).diagonal.min() < 0.0
+        assert basis.deform(1e17)._by_woodbury() is None
+
+    def test_many_ratios_or_labels(self):
+        """One reduction costs less than a system for each; moments of many labels take memory."""
+        features, L = self.features("narrow"), self.GRAPH.laplacian
+        gone = features.edges.first < 5
+        assert thinned_basis(features, L, gone, [1.0] * 5) is not None
+        assert thinned_basis(features, L, gone, [1.0] * 500) is None
+        whole = plane_basis(features.factor, L, np.arange(self.N))
+        features = EdgeFeatures(whole, features.factor, features.edges)
+        assert thinned_basis(features, L, gone, [1.0]) is None
 
     def test_no_edges(self):
         """Weights that are all zero: every ratio is the kernel itself."""
@@ -483,8 +519,8 @@ class TestThinnedBasis:
         K, labelled = KERNELS["narrow"], np.array(LABELLED["some"])
         edges = Edges(EXTRA.first, EXTRA.second, 1e9 * EXTRA.weights)
         features = edge_features(K, LAPLACIANS["D-W"], labelled, edges)
-        L, gone = sp.csr_array(LAPLACIANS["D-W"]), features.columns(np.ones(4, dtype=bool))
-        deformed = ThinnedBasis(features.factor, L, labelled, features.basis, gone).deform(1.0)
+        L = sp.csr_array(LAPLACIANS["D-W"])
+        deformed = without(features, L).deform(1.0)
         assert deformed._by_woodbury() is None
         expected = deformed_kernel(K, L.toarray(), 1.0)[np.ix_(labelled, labelled)]
         assert_allclose(deformed.labelled_gram, expected, atol=1e-12)

@@ -114,9 +114,11 @@ def test_small_folds_are_taken_from_the_basis_of_all_rows(monkeypatch, is_class)
         kernel_width=0.05, graph_width=0.1, n_neighbors=3
     )
     task, basis, graph, candidates, splits = posed(model, X, y, "exact", n_folds=20)
-    monkeypatch.setattr(
-        "onefit.search.fold_planes.basis_for_ratios", lambda *a: pytest.fail("made a form")
-    )
+    monkeypatch.setattr("onefit.thinned_basis._STEP", 0)
+    for module in ("search.fold_planes", "thinned_basis"):
+        monkeypatch.setattr(
+            f"onefit.{module}.basis_for_ratios", lambda *a: pytest.fail("made a form")
+        )
     parts = list(held_out_points(task, basis, graph, candidates))
     compare(parts, candidates, X, y, splits, "exact", tol=1e-6)
 
@@ -166,15 +168,17 @@ def test_few_candidates_are_left_to_the_criterion(monkeypatch):
     compare(list(parts), candidates[:2], X, y, splits, "exact", tol=1e-6)
 
 
-@pytest.mark.parametrize("laplacian", ["unnormalized", "normalized"])
-def test_many_candidates_go_by_fold_however_many_folds(monkeypatch, laplacian):
+@pytest.mark.parametrize(
+    "laplacian, n_neighbors", [("unnormalized", 5), ("normalized", 5), ("unnormalized", 40)]
+)
+def test_many_candidates_go_by_fold_however_many_folds(monkeypatch, laplacian, n_neighbors):
     """Where a fold costs little because it takes few edges away."""
     X, y = moons()
-    model = LapRLSClassifier(kernel_width=0.5, laplacian=laplacian)
+    model = LapRLSClassifier(kernel_width=0.5, laplacian=laplacian, n_neighbors=n_neighbors)
     task, basis, graph, candidates, _ = posed(model, X, y, "exact", n_folds=20)
     asked = []
     monkeypatch.setattr(
         "onefit.search.held_out.held_out_points", lambda *a: iter(asked.append(a) or [])
     )
     list(held_out(task, basis, graph, candidates * 3))
-    assert bool(asked) is (laplacian == "unnormalized")
+    assert bool(asked) is (laplacian == "unnormalized" and n_neighbors == 5)

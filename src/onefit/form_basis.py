@@ -23,7 +23,6 @@ from functools import cached_property
 import numpy as np
 
 from onefit._lapack import cho_factor, cho_solve, product, solve_triangular
-from onefit._subnormals import subnormals_as_zero
 from onefit._typing import FloatArray, IntArray
 from onefit.anchors import Operator
 from onefit.basis import Deformed, FeatureBasis, PlaneBasis, plane_basis, symmetric_gram
@@ -94,17 +93,27 @@ class Moments:
         return [product(self.start.T, self.start)], [self.start]
 
 
-def direct_work(d: int, m: int, sizes: FloatArray) -> float:
+def factored_and_products(sizes: FloatArray) -> tuple[int, int]:
+    """How many ratios of these sizes are factored, and how many products the others need."""
+    n_factored = int(np.count_nonzero(sizes > _reach(_MOST_PRODUCTS)))
+    return n_factored, _MOST_PRODUCTS if n_factored < sizes.size else 0
+
+
+def moments_are_small(m: int, n_rows: int, d: int) -> bool:
+    """Whether the moments of m labels take no more memory than features of shape (n_rows, d)."""
+    return (2 * _MOST_PRODUCTS + 1) * m**2 <= n_rows * d
+
+
+def work_by_form(d: int, m: int, sizes: FloatArray) -> float:
     """Multiplications for G of ratios of these sizes r M, M of shape (d, d), by m labels."""
     n_factored, n_products = factored_and_products(sizes)
     per_ratio = d**3 / 6 + d**2 * m / 2 + d * m**2 / 2
     return n_factored * per_ratio + n_products * d * m * (d + m)
 
 
-def factored_and_products(sizes: FloatArray) -> tuple[int, int]:
-    """How many ratios of these sizes are factored, and how many products the others need."""
-    n_factored = int(np.count_nonzero(sizes > _reach(_MOST_PRODUCTS)))
-    return n_factored, _MOST_PRODUCTS if n_factored < sizes.size else 0
+def work_by_reduction(d: int, m: int, sizes: FloatArray) -> float:
+    """The same by one reduction for all of them."""
+    return _REDUCTION * 2 / 3 * d**3 + d**2 * m + sizes.size * d * m**2
 
 
 @dataclass(frozen=True)
@@ -165,9 +174,7 @@ class _DeformedForm:
         return self.basis.reduced.deform(self.ratio)
 
     @cached_property
-    @subnormals_as_zero()
     def labelled_gram(self) -> FloatArray:
-        # No digit of G hangs on subnormal results: small entries are the kernel's own.
         G = self.basis.moments.gram(self.ratio)
         if G is None:
             factor = self._factor()
@@ -185,7 +192,6 @@ class _DeformedForm:
         return self.solve(product(self.basis.labelled_features.T, beta))
 
 
-@subnormals_as_zero()
 def basis_for_ratios(
     factor: Factor,
     laplacian: Operator,
@@ -200,11 +206,8 @@ def basis_for_ratios(
     M = factor.quadratic_form(laplacian) if form is None else form
     basis = FormBasis(factor, laplacian, labelled, M)
     sizes, d, m = np.array(ratios) * basis.scale, len(M), labelled.size
-    here = direct_work(d, m, sizes)
-    there = _REDUCTION * 2 / 3 * d**3 + d**2 * m + sizes.size * d * m**2
-    # No more memory for the moments than the features have.
-    is_small = (2 * _MOST_PRODUCTS + 1) * m**2 <= factor.n_rows * d
+    is_cheaper = work_by_form(d, m, sizes) < work_by_reduction(d, m, sizes)
     is_regular = sizes.max(initial=0.0) * d <= _MOST_CONDITION
-    if here < there and is_small and is_regular:
+    if is_cheaper and is_regular and moments_are_small(m, factor.n_rows, d):
         return basis
     return plane_basis(factor, laplacian, labelled, M)

@@ -10,9 +10,8 @@ nothing, Woodbury's identity makes the labelled block of the deformed kernel,
 
 .. math:: G(r) = S_{LL} + r\,S_{LV}\,(I - r\,S_{VV})^{-1}\,S_{VL} .
 
-The system is as large as there are edges gone. That few points are held out is not enough: with
-many neighbours each they take most edges of the others with them, and then the form of the fold is
-factored as any other.
+which is equation (13) of the documentation. The system is as large as there are edges gone: with
+few folds, or many neighbours, it is no smaller than the form of the fold, which is then made.
 """
 
 from __future__ import annotations
@@ -24,12 +23,19 @@ from functools import cached_property, partial
 import numpy as np
 
 from onefit._lapack import cho_factor, product, solve_triangular
-from onefit._subnormals import subnormals_as_zero
 from onefit._typing import BoolArray, FloatArray
 from onefit.anchors import Operator
 from onefit.basis import Deformed, FeatureBasis, PlaneBasis, symmetric_gram
 from onefit.factors import KernelFactor
-from onefit.form_basis import FormBasis, Moments, direct_work, factored_and_products
+from onefit.form_basis import (
+    FormBasis,
+    Moments,
+    basis_for_ratios,
+    factored_and_products,
+    moments_are_small,
+    work_by_form,
+    work_by_reduction,
+)
 from onefit.graphs import Edges
 
 __all__ = ["EdgeFeatures", "ThinnedBasis", "thinned_basis"]
@@ -40,6 +46,8 @@ _ROUNDING = 1e-16
 _LEAST_PIVOT = 1e-4
 #: Multiplications of matrices in the time of one of a recurrence.
 _RECURRENCE = 150
+#: The same in that of one of its steps.
+_STEP = 50_000
 #: Rows of differences that are made at once.
 _BLOCK = 256
 
@@ -106,12 +114,20 @@ class ThinnedBasis(FeatureBasis):
         As in :class:`~onefit.basis.FeatureBasis`, of the graph that is left.
     whole : PlaneBasis
         The basis with all edges.
-    gone : array of shape (d, e)
-        V, in Fortran order.
+    columns : array of shape (d, e + l)
+        X = (V, Q'B_L').
+    ratios : sequence of float
+        The ratios that will be asked for.
     """
 
     whole: PlaneBasis
-    gone: FloatArray
+    columns: FloatArray
+    ratios: Sequence[float]
+
+    @property
+    def gone(self) -> FloatArray:
+        """V, of shape (d, e)."""
+        return self.columns[:, : self.columns.shape[1] - self.labelled.size]
 
     def deform(self, ratio: float) -> Deformed:
         """The deformed kernel of one ratio r; nothing is factored yet."""
@@ -125,15 +141,9 @@ class ThinnedBasis(FeatureBasis):
         return Moments(self.whole.rotated_labelled, times, _size(self.whole))
 
     @cached_property
-    def columns(self) -> FloatArray:
-        """X = (V, Q'B_L')."""
-        return np.hstack([self.gone, self.whole.rotated_labelled])
-
-    @cached_property
-    def direct(self) -> FormBasis:
-        """The same basis from its form, for what has no short cut."""
-        form = self.factor.quadratic_form(self.laplacian)
-        return FormBasis(self.factor, self.laplacian, self.labelled, form)
+    def by_form(self) -> FormBasis | PlaneBasis:
+        """The basis of the form, for what has no short cut."""
+        return basis_for_ratios(self.factor, self.laplacian, self.labelled, self.ratios)
 
 
 @dataclass(frozen=True)
@@ -144,24 +154,25 @@ class _DeformedThinned:
     ratio: float
 
     @cached_property
-    def _direct(self) -> Deformed:
-        return self.basis.direct.deform(self.ratio)
+    def _by_form(self) -> Deformed:
+        return self.basis.by_form.deform(self.ratio)
 
     @cached_property
-    @subnormals_as_zero()
     def labelled_gram(self) -> FloatArray:
-        # No digit of G hangs on subnormal results: small entries are the kernel's own.
         G = self.basis.moments.gram(self.ratio)
         if G is None:
             G = self._by_woodbury()
         if G is None:
-            return self._direct.labelled_gram
+            return self._by_form.labelled_gram
         return symmetric_gram(G, self.basis.labelled_kernel, slice(None))
 
     def _by_woodbury(self) -> FloatArray | None:
-        """G(r); None where the difference of the two forms leaves it too few digits."""
+        """G(r); None where rounding of the difference of two forms may have left no digit."""
         r, e = self.ratio, self.basis.gone.shape[1]
-        half = self.basis.whole.deform(r).half_solve_rotated(self.basis.columns)
+        whole = self.basis.whole.deform(r)
+        if not whole.diagonal.min(initial=1.0) > 0.0:
+            return None
+        half = whole.half_solve_rotated(self.basis.columns)
         S = product(half.T, half)
         system = -r * S[:e, :e]
         system.flat[:: e + 1] += 1.0
@@ -169,16 +180,16 @@ class _DeformedThinned:
             lower, _ = cho_factor(system.T, overwrite=True)
         except np.linalg.LinAlgError:
             return None
-        if np.diagonal(lower).min(initial=1.0) ** 2 < _LEAST_PIVOT:
+        if not np.diagonal(lower).min(initial=1.0) ** 2 >= _LEAST_PIVOT:
             return None
         response = solve_triangular(lower, S[:e, e:], lower=True)
         return S[e:, e:] + r * product(response.T, response)
 
     def solve(self, coef: FloatArray) -> FloatArray:
-        return self._direct.solve(coef)
+        return self._by_form.solve(coef)
 
     def expand(self, beta: FloatArray) -> FloatArray:
-        return self._direct.expand(beta)
+        return self._by_form.expand(beta)
 
 
 def _without_edges(whole: PlaneBasis, gone: FloatArray, Y: FloatArray) -> FloatArray:
@@ -194,7 +205,6 @@ def _size(basis: PlaneBasis) -> float:
     return float(basis.diagonal.max(initial=0.0))
 
 
-@subnormals_as_zero()
 def thinned_basis(
     features: EdgeFeatures,
     laplacian: Operator,
@@ -206,13 +216,14 @@ def thinned_basis(
     ``laplacian`` is that of the graph that is left.
     """
     whole = features.basis
-    sizes = np.array(ratios) * _size(whole)
     which = features.matters(gone, max(ratios, default=0.0))
     e, d, m = int(np.count_nonzero(which)), whole.diagonal.size, whole.labelled.size
+    sizes = np.array(ratios) * _size(whole)
     n_factored, n_products = factored_and_products(sizes)
     per_ratio = d * (e + m) * ((e + m) / 2 + _RECURRENCE) + e * (e**2 / 6 + e * m / 2 + m**2 / 2)
-    here = n_factored * per_ratio + n_products * d * m * (2 * e + m)
-    if here > direct_work(d, m, sizes):
+    here = n_factored * (per_ratio + _STEP * d) + n_products * d * m * (2 * e + m)
+    there = min(work_by_form(d, m, sizes), work_by_reduction(d, m, sizes))
+    if here > there or e + m > d or not moments_are_small(m, whole.n_rows, d):
         return None
-    columns = features.columns(which)
-    return ThinnedBasis(whole.factor, laplacian, whole.labelled, whole, columns)
+    columns = np.hstack([features.columns(which), whole.rotated_labelled])
+    return ThinnedBasis(whole.factor, laplacian, whole.labelled, whole, columns, ratios)

@@ -21,7 +21,6 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from onefit._subnormals import subnormals_as_zero
 from onefit._threads import blas_threads
 from onefit._typing import FloatArray
 from onefit.anchors import AnyGraph
@@ -37,7 +36,7 @@ from onefit.search.task import HeldOut, Task, by_deformation, closed_form
 from onefit.solvers.labels import LabelFit, joined_fits
 from onefit.thinned_basis import EdgeFeatures, thinned_basis
 
-__all__ = ["FoldPlanes", "edge_features", "held_out_points"]
+__all__ = ["FoldPlanes", "held_out_points", "takes_few_edges"]
 
 #: Share of the rows up to which an update of the form costs less than the form itself.
 _FEW_ROWS = 0.8
@@ -104,11 +103,17 @@ def edge_features(basis: PlaneBasis, graph: AnyGraph) -> EdgeFeatures | None:
     return EdgeFeatures(basis, basis.factor, edges)
 
 
+def takes_few_edges(basis: PlaneBasis, graph: AnyGraph, n_folds: int) -> bool:
+    """Whether a fold of many takes fewer edges away than the basis has features."""
+    features = edge_features(basis, graph)
+    # An edge goes with either of its ends.
+    return features is not None and 2 * features.edges.weights.size < n_folds * basis.diagonal.size
+
+
 def _ratio(candidate: Candidate) -> float:
     return float(candidate.model.manifold_penalty) / float(candidate.model.ambient_penalty)
 
 
-@subnormals_as_zero()
 def _updated_form(
     factor: Factor, graph: AnyGraph, part: AnyGraph, full_form: FloatArray
 ) -> FloatArray | None:

@@ -19,7 +19,7 @@ from onefit.criteria.influence import check_influence
 from onefit.folds import Fold
 from onefit.problem import Fit, Problem
 from onefit.search.candidates import Candidate
-from onefit.search.fold_planes import edge_features, held_out_points
+from onefit.search.fold_planes import held_out_points, takes_few_edges
 from onefit.search.influence_plane import (
     FoldLaplacians,
     NystromSpread,
@@ -96,7 +96,7 @@ def _goes_by_fold(
     if task.holdout != "points" or task.criterion not in ("exact", "newton"):
         return False
     enough = _CANDIDATES_FOR_A_FOLD * len(task.folds)
-    if edge_features(basis, graph) is not None:
+    if takes_few_edges(basis, graph, len(task.folds)):
         enough = min(enough, _CANDIDATES_FOR_ALL_FOLDS)
     is_worth_it = len(candidates) > enough
     return not task.criterion_params and (is_worth_it or isinstance(graph, DistributedAnchorGraph))
