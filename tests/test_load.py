@@ -216,10 +216,22 @@ def write_table(folder, n_rows):
 
 
 def interrupt(process, send=os.kill):
-    """Seconds until a process and all that it started have gone."""
+    """Seconds until a process and all that it started have gone.
+
+    Python drops an interrupt that comes within the callback of a weak reference, of which imports
+    have many: after ten seconds it is sent again, as a person would.
+    """
     began = time.monotonic()
-    send(process.pid, signal.SIGINT)
-    (process.wait if isinstance(process, subprocess.Popen) else process.join)(30)
+    is_command = isinstance(process, subprocess.Popen)
+    for _ in range(3):
+        send(process.pid, signal.SIGINT)
+        deadline = time.monotonic() + 10
+        while process.poll() is None if is_command else process.is_alive():
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.01)
+        else:
+            break
     wait_for(lambda: not group_is_alive(process.pid), 30)
     return time.monotonic() - began
 
