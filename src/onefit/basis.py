@@ -440,7 +440,7 @@ class _DeformedPlane:
 
     def half_solve_rotated(self, coef: FloatArray) -> FloatArray:
         """D^-1/2 U^-1 coef, I + r T = U D U' with U a unit triangle of two diagonals."""
-        # Row by row: LAPACK goes column by column, which takes five times as long.
+        # Row by row: LAPACK goes column by column, which takes longer where they are many.
         half = np.array(coef, order="C")
         for row, before, factor in zip(half[1:], half[:-1], self.off_diagonal, strict=True):
             row -= factor * before
