@@ -3,7 +3,6 @@
     python benchmarks/search.py plane     # 81 penalties on a3a, LapRLS and LapSVC
     python benchmarks/search.py grid      # the paper's 13,365 candidates on abalone, t = 10
     python benchmarks/search.py jobs      # one job and two, on 9 kernels of that grid
-    python benchmarks/search.py peers     # what one would take instead: time, error
     python benchmarks/search.py points    # points held out, by the number of folds
     python benchmarks/search.py profile   # where the time of `plane` goes, and its peak memory
     python benchmarks/search.py report    # the table for the docs
@@ -25,7 +24,7 @@ import tracemalloc
 from functools import partial
 
 import numpy as np
-from common import DOCS, IMAGES, Split, interleaved, load, paper_split, save, write_table
+from common import IMAGES, Split, interleaved, load, paper_split, save, write_table
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
@@ -282,22 +281,6 @@ def one_search(n_jobs: int) -> None:
     print(time.perf_counter() - start)
 
 
-def peers() -> None:
-    """Rivals of experiments/peers.py and our search, one after the other, on the same splits."""
-    sys.path.insert(0, str(DOCS.parent))
-    from experiments import peers, protocol
-
-    runs = []
-    for repeat in range(3):
-        for name in ("splice", "a3a", "abalone"):
-            data = protocol.load(name, repeat)
-            for method, run in peers.methods(data.is_regression).items():
-                error, seconds = peers.measure(run, data, seed=repeat)
-                print(f"{name} {repeat} {method}: error {error:.4f}, {seconds:.1f} s", flush=True)
-                runs.append([name, repeat, method, error, seconds])
-    save("search_peers", {"runs": runs})
-
-
 def report() -> None:
     result = load("search_plane")
     rows = []
@@ -321,7 +304,6 @@ def report() -> None:
     _report_points()
     _report_grid()
     _report_jobs()
-    _report_peers()
     _plot_speed()
     found = load("search_profile")
     shares = [
@@ -368,24 +350,6 @@ def _report_jobs() -> None:
     write_table("search_jobs", ["", "search, s"], rows, result)
 
 
-def _report_peers() -> None:
-    result = load("search_peers")
-    cells: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for name, _, method, error, seconds in result["runs"]:
-        cells.setdefault((method, name), []).append((error, seconds))
-    names = list(dict.fromkeys(name for _, name in cells))
-    rows = []
-    for method in dict.fromkeys(method for method, _ in cells):
-        row = [method.replace("_", " ")]
-        for name in names:
-            found = np.array(cells.get((method, name), []))
-            row.append(
-                f"{found[:, 0].mean():.3f} in {np.median(found[:, 1]):.1f} s" if found.size else "–"
-            )
-        rows.append(row)
-    write_table("search_peers", ["method", *names], rows, result)
-
-
 def _speeds() -> dict[str, tuple[float, float]]:
     """Times faster than refitting, and what was asked for."""
     plane, grid = load("search_plane")["runs"], load("search_grid")
@@ -427,7 +391,7 @@ def _plot_speed() -> None:
     plt.close(fig)
 
 
-STEPS = {f.__name__: f for f in (plane, points, grid, jobs, profile, peers, report)}
+STEPS = {f.__name__: f for f in (plane, points, grid, jobs, profile, report)}
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["one-search"]:

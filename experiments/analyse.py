@@ -10,7 +10,7 @@ import pandas as pd
 from benchmarks.common import DOCS
 from scipy.stats import t as student_t
 
-from experiments import protocol, store, unit
+from experiments import peers, protocol, store, unit
 from experiments.timing import CRITERIA as TIMED
 
 #: Sets with fewer repeats than this are not counted.
@@ -44,6 +44,7 @@ METHODS = {
     "label_propagation": "LabelPropagation",
     "graph_laplace": "graphlearning, Laplace",
     "graph_poisson": "graphlearning, Poisson",
+    "onefit_labels": "onefit, labels only",
     "onefit_laprls": "onefit, LapRLS",
     "onefit_lapsvc": "onefit, LapSVC",
 }
@@ -67,14 +68,15 @@ def criteria(kind: str = "criteria") -> pd.DataFrame:
 def methods() -> pd.DataFrame:
     """Test errors and seconds of methods, one row for each set, repeat and method.
 
-    Ours with the model of the protocol are from the searches with default settings.
+    Ours with the model of the protocol has its errors from the searches with default settings, and
+    seconds on the splits on which it was run beside the others.
     """
     rivals = _read("methods")
-    ours = _read("selection").query("rule == 'default'").drop(columns="rule")
-    is_regression = ours.set.map(protocol.is_regression)
-    ours["method"] = np.where(is_regression, "onefit_laprls", "onefit_lapsvc")
-    shared = ours.merge(rivals[["set", "repeat"]].drop_duplicates())
-    frame = pd.concat([rivals, shared])
+    if rivals.empty:
+        return rivals
+    ours = _read("selection").query("rule == 'default'").drop(columns=["rule", "seconds"])
+    ours["method"] = ours.set.map(peers.ours)
+    frame = pd.concat([rivals, ours]).drop_duplicates(["set", "repeat", "method"])
     return frame.astype({"test": float, "seconds": float, "repeat": int})
 
 
@@ -172,9 +174,9 @@ def table_counts(choices: pd.DataFrame, results: pd.DataFrame) -> None:
     _write("reproduction_counts", header, rows, "criteria")
 
 
-def _counts(errors: pd.DataFrame, criterion: str) -> str:
+def _counts(errors: pd.DataFrame, criterion: str, base: str = "exact") -> str:
     differences = [
-        (part[criterion] - part["exact"]).dropna().to_numpy() for _, part in errors.groupby("set")
+        (part[criterion] - part[base]).dropna().to_numpy() for _, part in errors.groupby("set")
     ]
     # Of fewer repeats the test says nothing.
     signs = [significance(d) for d in differences if d.size >= ENOUGH]
@@ -243,31 +245,51 @@ def table_grids(kind: str, base: str) -> None:
 
 
 def table_peers(results: pd.DataFrame) -> None:
-    """Error and seconds of what one would take instead."""
-    full = results[results.groupby(["set", "repeat"]).method.transform("nunique") > 1]
-    if full.empty:
-        return
-    for kind, wanted in (("classes", False), ("targets", True)):
-        rows = []
-        used = full[full.set.map(protocol.is_regression) == wanted]
-        columns = [m for m in METHODS if m in set(used.method)]
-        for name in order(used.set_index("set")):
-            mine = used[used.set == name]
-            scale = 1.0 if wanted else 100.0
-            errors = mine.pivot(index="repeat", columns="method", values="test") * scale
-            errors = errors.reindex(columns=columns).dropna()
-            if errors.empty:
-                continue
-            seconds = mine.groupby("method").seconds.median()
-            best = errors.mean().idxmin()
-            cells = [
-                f"{'**' if m == best else ''}{errors[m].mean():.3g}{'**' if m == best else ''}"
-                f" ({seconds[m]:.2g} s)"
-                for m in columns
+    """Errors of what one would take instead, next to supervised kernels; and seconds."""
+    is_target = results.set.map(protocol.is_regression)
+    for kind, part, base in (
+        ("classes", results[~is_target], "svc"),
+        ("targets", results[is_target], "kernel_ridge"),
+    ):
+        columns = [method for method in METHODS if method in set(part.method)]
+        errors = part.pivot(index=["set", "repeat"], columns="method", values="test")
+        errors = errors[columns].dropna()
+        timed = part[part.repeat.isin(peers.TIMED)]
+        seconds = timed.groupby(["set", "method"]).seconds.median().unstack()
+        rows, times = [], []
+        for name in order(errors):
+            mine = errors.loc[name] * (100.0 if kind == "classes" else 1.0)
+            best = mine.mean().idxmin()
+            cells = [_cell(mine[m], mine[base]) for m in columns]
+            cells = [f"**{c}**" if m == best else c for m, c in zip(columns, cells, strict=True)]
+            rows.append([name, *cells, str(len(mine))])
+            times.append([name, *(f"{seconds.loc[name, m]:.2g}" for m in columns)])
+        counts = ["" if m == base else _counts(errors, m, base) for m in columns]
+        rows.append([f"than {METHODS[base]}", *counts, ""])
+        header = ["set", *(METHODS[m] for m in columns)]
+        _write(f"peers_{kind}", [*header, "repeats"], rows, "methods")
+        _write(f"peers_{kind}_seconds", header, times, "methods")
+
+
+def table_unlabelled(results: pd.DataFrame) -> None:
+    """Our default search with all rows and with the labelled ones only."""
+    errors = results.pivot(index=["set", "repeat"], columns="method", values="test")
+    rows = []
+    for name in order(errors):
+        scale = 1.0 if protocol.is_regression(name) else 100.0
+        mine = errors.loc[name][["onefit_labels", peers.ours(name)]].dropna() * scale
+        labels, all_rows = mine.to_numpy().T
+        rows.append(
+            [
+                name,
+                f"{labels.mean():.3g} ± {labels.std(ddof=1):.2g}",
+                _cell(mine[peers.ours(name)], mine.onefit_labels),
+                f"{100 * (all_rows.mean() / labels.mean() - 1):+.0f} %",
+                str(len(mine)),
             ]
-            rows.append([name, *cells, str(len(errors))])
-        header = ["set", *(METHODS[m] for m in columns), "repeats"]
-        _write(f"peers_{kind}", header, rows, "methods")
+        )
+    header = ["set", "labels only", "all rows", "difference", "repeats"]
+    _write("peers_unlabelled", header, rows, "methods")
 
 
 def table_nystrom() -> None:
@@ -346,8 +368,10 @@ def main() -> None:
     table_grids("grids", "former")
     table_grids("rules", "median")
     table_grids("classes", "all")
-    if (store.RESULTS / "methods").exists():
-        table_peers(methods())
+    rivals = methods()
+    if not rivals.empty:
+        table_peers(rivals)
+        table_unlabelled(rivals)
     table_2()
     table_nystrom()
 

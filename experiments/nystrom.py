@@ -42,7 +42,7 @@ def _compare(name: str, c: int) -> list[dict[str, str]]:
     params = protocol.candidates(name, len(data.X))
     exact = _decisions(name, data, params, None)
     approximate = _decisions(name, data, params, c)
-    known = ~np.isnan(data.y) if data.is_regression else data.y != -1
+    known = data.is_known
     y = data.y[known] if data.is_regression else 2.0 * data.y[known] - 1.0
     y = np.concatenate([y[fold.test_labels] for fold in _folds(data, known)])
     rows = []

@@ -3,8 +3,9 @@
 Supervised methods see the labelled rows only. Semi-supervised methods of scikit-learn are tuned by
 its GridSearchCV through our SemiSupervisedKFold, since plain folds would score unlabelled rows.
 Methods that predict nothing but the rows given to them (transductive) are given the test rows as
-further unlabelled rows, which is more than the others have. Our searches with the model of the
-paper's protocol are those of ``selection``, and not run again here.
+further unlabelled rows, which is more than the others have. Our search with the model of the
+paper's protocol is that of ``selection``, run again beside the others on some splits for its
+seconds; ``onefit_labels`` is the same search given the labelled rows only, without a graph.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from sklearn.dummy import DummyClassifier, DummyRegressor
@@ -21,17 +23,15 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
 from sklearn.svm import SVC
 
-from experiments.grids import COMPONENTS, LARGE
+from experiments import grids, protocol, selection
 from experiments.protocol import Data
-from onefit import (
-    LapRLSClassifier,
-    LapRLSRegressor,
-    ManifoldSearchCV,
-    SemiSupervisedKFold,
-)
+from onefit import ManifoldSearchCV, SemiSupervisedKFold
 from onefit.kernels import median_squared_distance
+from onefit.search.candidates import default_grid
 
 N_FOLDS = 5
+#: The splits on which our search is run beside the others, and all are timed.
+TIMED = range(5)
 
 Peer = Callable[[Data, int], np.ndarray]
 
@@ -42,13 +42,13 @@ def gammas(X: np.ndarray) -> list[float]:
 
 
 def majority(data: Data, seed: int) -> np.ndarray:
-    known = _known(data)
+    known = data.is_known
     dummy = DummyRegressor() if data.is_regression else DummyClassifier()
     return dummy.fit(data.X[known], data.y[known]).predict(data.X_test)
 
 
 def kernel_ridge(data: Data, seed: int) -> np.ndarray:
-    known = _known(data)
+    known = data.is_known
     grid = {"alpha": [10.0**i for i in range(-4, 3)], "gamma": gammas(data.X)}
     cv = KFold(N_FOLDS, shuffle=True, random_state=seed)
     search = GridSearchCV(KernelRidge(kernel="rbf"), grid, cv=cv, scoring="neg_mean_squared_error")
@@ -56,7 +56,7 @@ def kernel_ridge(data: Data, seed: int) -> np.ndarray:
 
 
 def svc(data: Data, seed: int) -> np.ndarray:
-    known = _known(data)
+    known = data.is_known
     cv = StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed)
     search = GridSearchCV(SVC(), _svc_grid(data.X), cv=cv)
     return search.fit(data.X[known], data.y[known]).predict(data.X_test)
@@ -144,10 +144,23 @@ def _graphlearning(method: str, options: dict[str, str], data: Data, seed: int) 
 
 def onefit_laprls(data: Data, seed: int) -> np.ndarray:
     """Our search as it comes, with the Nystrom basis for thousands of rows."""
-    model = LapRLSRegressor() if data.is_regression else LapRLSClassifier()
-    if len(data.X) >= LARGE:
-        model.set_params(n_components=COMPONENTS, random_state=seed)
-    return ManifoldSearchCV(model, random_state=seed).fit(data.X, data.y).predict(data.X_test)
+    search = ManifoldSearchCV(grids.model(data, seed), random_state=seed)
+    return search.fit(data.X, data.y).predict(data.X_test)
+
+
+def onefit_default(name: str, data: Data, seed: int) -> np.ndarray:
+    """Our search as it comes, with the model of the protocol."""
+    search = ManifoldSearchCV(selection.model(name, seed), random_state=seed)
+    return search.fit(data.X, data.y).predict(data.X_test)
+
+
+def onefit_labels(name: str, data: Data, seed: int) -> np.ndarray:
+    """The same with the labelled rows only: what the unlabelled ones add is the difference."""
+    known = data.is_known
+    X, y = data.X[known], data.y[known]
+    model = protocol.model(name).set_params(n_components=None)
+    grid = {**default_grid(model, X)[0], "manifold_penalty": [0.0]}
+    return ManifoldSearchCV(model, grid, random_state=seed).fit(X, y).predict(data.X_test)
 
 
 CLASSIFIERS: dict[str, Peer] = {
@@ -166,8 +179,19 @@ REGRESSORS: dict[str, Peer] = {
 }
 
 
-def methods(is_regression: bool) -> dict[str, Peer]:
-    return REGRESSORS if is_regression else CLASSIFIERS
+def methods(name: str) -> dict[str, Peer]:
+    """All methods for a data set; the last, ours by default, also has its errors elsewhere."""
+    is_regression = protocol.is_regression(name)
+    return {
+        **(REGRESSORS if is_regression else CLASSIFIERS),
+        "onefit_labels": partial(onefit_labels, name),
+        ours(name): partial(onefit_default, name),
+    }
+
+
+def ours(name: str) -> str:
+    """What our search is called with the model of the protocol."""
+    return "onefit_laprls" if protocol.is_regression(name) else "onefit_lapsvc"
 
 
 def measure(method: Peer, data: Data, seed: int) -> tuple[float, float]:
@@ -178,7 +202,3 @@ def measure(method: Peer, data: Data, seed: int) -> tuple[float, float]:
         warnings.simplefilter("ignore")
         predicted = method(data, seed)
     return data.error(predicted), time.perf_counter() - start
-
-
-def _known(data: Data) -> np.ndarray:
-    return ~np.isnan(data.y) if data.is_regression else data.y != -1

@@ -39,6 +39,11 @@ class Data:
     def is_regression(self) -> bool:
         return self.y.dtype.kind == "f"
 
+    @property
+    def is_known(self) -> np.ndarray:
+        """Which training rows are labelled."""
+        return ~np.isnan(self.y) if self.is_regression else self.y != -1
+
     def error(self, predicted: np.ndarray) -> float:
         """Mean squared error on the test rows, or share of wrong classes."""
         if self.is_regression:

@@ -52,7 +52,7 @@ def _time_set(name: str) -> list[dict[str, str]]:
     sample = np.random.default_rng(0).choice(len(candidates), SAMPLE, replace=False)
     rows = []
     for t in protocol.FOLDS:
-        known = ~np.isnan(data.y) if data.is_regression else data.y != -1
+        known = data.is_known
         cv = SemiSupervisedKFold(min(t, int(known.sum())), shuffle=True, random_state=t)
         splits = list(cv.split(data.X, data.y))
         for index in sample:

@@ -1,11 +1,14 @@
 """The experiments' planes against the package's criteria, one candidate at a time."""
 
 import csv
+import dataclasses
 import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.stats import ttest_rel
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
@@ -18,7 +21,7 @@ if not (ROOT / "experiments").is_dir():  # installed without the repository
     pytest.skip("the experiments are not here", allow_module_level=True)
 sys.path.insert(0, str(ROOT))
 
-from experiments import protocol, store, summary, unit  # noqa: E402
+from experiments import analyse, peers, protocol, selection, store, summary, unit  # noqa: E402
 
 PENALTIES = [1e-5, 1e-2, 1.0]
 #: Criterion of the experiments, and the options of cross_val_decisions for the same.
@@ -77,7 +80,7 @@ def posed(request, monkeypatch):
 def test_figures_are_those_of_single_candidates(posed):
     name, data, candidates = posed
     table = unit.evaluate(name, 0, candidates)
-    known = ~np.isnan(data.y) if data.is_regression else data.y != -1
+    known = data.is_known
     y = data.y[known] if data.is_regression else 2.0 * data.y[known] - 1.0
     for criterion, options in SAME.items():
         for i, params in enumerate(candidates):
@@ -188,3 +191,32 @@ def test_candidates_span_the_ranges_of_the_paper(name):
     }.items():
         values = [params[key] for params in candidates]
         assert (min(values), max(values)) == pytest.approx(ends)
+
+
+@pytest.mark.parametrize("posed", ["bodyfat"], indirect=True)  # classes take 20 s
+def test_our_search_beside_its_rivals_is_the_default(posed):
+    """Its errors on all splits are those of ``selection``, where it is not run beside others."""
+    name, data, _ = posed
+    beside, _ = peers.measure(peers.methods(name)[peers.ours(name)], data, seed=0)
+    errors, _ = selection.evaluate(name, 0)
+    assert beside == pytest.approx(errors["default"], rel=1e-9)
+
+
+def test_labels_only_means_that_no_unlabelled_row_is_seen(posed):
+    name, data, _ = posed
+    others = np.where(data.is_known[:, None], data.X, 1e3)
+    run = peers.methods(name)["onefit_labels"]
+    np.testing.assert_array_equal(
+        run(data, seed=0), run(dataclasses.replace(data, X=others), seed=0)
+    )
+
+
+@pytest.mark.parametrize("shift", [-1.0, -0.4, -0.3, 0.0, 0.3, 0.4, 1.0])
+def test_marks_are_those_of_a_paired_t_test(shift):
+    base = pd.Series(np.random.default_rng(0).normal(size=30))
+    errors = base + shift + np.random.default_rng(1).normal(size=30)
+    statistic = ttest_rel(errors, base).statistic
+    cell = analyse._cell(errors, base)
+    assert f"({statistic:+.1f})" in cell
+    assert ("▲" in cell) == (ttest_rel(errors, base, alternative="greater").pvalue < 0.05)
+    assert ("▽" in cell) == (ttest_rel(errors, base, alternative="less").pvalue < 0.05)
