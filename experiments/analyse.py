@@ -11,7 +11,7 @@ from benchmarks.common import DOCS
 from scipy.stats import t as student_t
 
 from experiments import peers, protocol, store, unit
-from experiments.timing import CRITERIA as TIMED
+from experiments.timing import CRITERIA as TIMED_CRITERIA
 
 #: Sets with fewer repeats than this are not counted.
 ENOUGH = 5
@@ -53,6 +53,8 @@ METHODS = {
 def criteria(kind: str = "criteria") -> pd.DataFrame:
     """Choices of all criteria, one row for each set, repeat, t, criterion and set of candidates."""
     frame = _read(kind)
+    if frame.empty:
+        return frame
     numbers = [
         "test",
         "test_by_loss",
@@ -197,17 +199,24 @@ def table_ranks(choices: pd.DataFrame) -> None:
     _write("reproduction_ranks", header, rows, "criteria")
 
 
-def table_from(choices: pd.DataFrame) -> None:
-    """The choice among candidates with gamma_A of at least 1e-3 only; t = 10."""
-    part = choices[(choices.t == 10) & (choices.candidates == "from 1e-3")]
-    errors = part.pivot(index=["set", "repeat"], columns="criterion", values="test")
+def table_reading(choices: pd.DataFrame, candidates: str, name: str, kind: str) -> None:
+    """Test errors of the choices among other candidates, t = 10; and counts for every t."""
+    part = choices[choices.candidates == candidates]
+    errors = {
+        t: part[part.t == t].pivot(index=["set", "repeat"], columns="criterion", values="test")
+        for t in protocol.FOLDS
+    }
     rows = []
-    for name in order(errors):
-        scale = 1.0 if protocol.is_regression(name) else 100.0
-        mine = errors.loc[name] * scale
-        rows.append([name, *(_cell(mine[c], mine["exact"]) for c in unit.CRITERIA)])
-    header = ["set", *(TITLES[c] for c in unit.CRITERIA)]
-    _write("reproduction_from", header, rows, "criteria")
+    for one in order(errors[10]):
+        scale = 1.0 if protocol.is_regression(one) else 100.0
+        mine = errors[10].loc[one] * scale
+        cells = [_cell(mine[c], mine["exact"]) for c in unit.CRITERIA]
+        rows.append([one, *cells, str(len(mine))])
+    for t in protocol.FOLDS:
+        counts = ["" if c == "exact" else _counts(errors[t], c) for c in unit.CRITERIA]
+        rows.append([f"t = {t}", *counts, ""])
+    header = ["set", *(TITLES[c] for c in unit.CRITERIA), "repeats"]
+    _write(name, header, rows, kind)
 
 
 def table_selection(results: pd.DataFrame) -> None:
@@ -329,7 +338,7 @@ def table_2() -> None:
                 index="candidate", columns="method", values="seconds"
             )
             ratio = times.rdiv(times["naive"], axis=0).median()
-            ratios = " / ".join(f"{ratio[m]:.2g}" for m in TIMED)
+            ratios = " / ".join(f"{ratio[m]:.2g}" for m in TIMED_CRITERIA)
             claimed = published[name, t, "cv"] / published[name, t, "bif"]
             cells.append(f"{claimed:.1f}; {ratios}")
         rows.append(cells)
@@ -363,7 +372,9 @@ def main() -> None:
         table_1(choices, results, t)
     table_counts(choices, results)
     table_ranks(choices)
-    table_from(choices)
+    table_reading(choices, "from 1e-3", "reproduction_from", "criteria")
+    if not (script := criteria("script")).empty:
+        table_reading(script, "all", "reproduction_script", "script")
     table_selection(results)
     table_grids("grids", "former")
     table_grids("rules", "median")

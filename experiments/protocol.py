@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.common import paper_split
 from sklearn.model_selection import ParameterGrid
 
-from onefit import LapRLSRegressor, LapSVC, SemiSupervisedKFold
+from onefit import LapRLSClassifier, LapRLSRegressor, LapSVC, SemiSupervisedKFold
 from onefit.datasets import libsvm_datasets
 from onefit.estimators import ManifoldEstimator
 from onefit.folds import Fold, check_folds
@@ -104,6 +104,28 @@ def candidates(name: str, n_rows: int) -> list[dict[str, Any]]:
         for width, k, graph_width in SUB_GRID
     ]
     return list(ParameterGrid(grids))
+
+
+def script_model(name: str) -> ManifoldEstimator:
+    """LapRLS for classes, too, as in the script of one of the authors."""
+    kind = LapRLSRegressor if is_regression(name) else LapRLSClassifier
+    return kind(n_components=COMPONENTS.get(name), landmarks="rpcholesky")
+
+
+def script_candidates(n_labels: int) -> list[dict[str, Any]]:
+    """The 36 candidates of the script, in our scale.
+
+    Its kernels are exp(-2^s d^2), its edges those to five neighbours and exp(-d^2 / 2), and its
+    objective has lambda_A / l for gamma_A.
+    """
+    grid = {
+        "kernel_width": [2.0 ** (-s - 1) for s in (-12, -10, -8, -6)],
+        "n_neighbors": [5],
+        "graph_width": [1.0],
+        "ambient_penalty": [value / n_labels for value in (0.001, 0.01, 0.1)],
+        "manifold_penalty": [0.01, 0.1, 1.0],
+    }
+    return list(ParameterGrid(grid))
 
 
 def folds(data: Data, labelled: np.ndarray, t: int, repeat: int) -> list[Fold]:

@@ -2,6 +2,7 @@
 
     python -m experiments.run quick               # two small sets, few candidates: a minute
     python -m experiments.run table1 --jobs 2     # all criteria: 18 sets, 30 repeats, 3 values of t
+    python -m experiments.run script --repeats 10  # the candidates of one author's script
     python -m experiments.run default --jobs 2    # our search, and plain rules of choice
     python -m experiments.run grids --repeats 10  # other default grids, on other splits
     python -m experiments.run rules --repeats 10  # graphs and rules of choice for real targets
@@ -19,7 +20,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,84 +44,73 @@ from experiments import (
     unit,
 )
 
-EXPERIMENTS = [
-    "quick",
-    "table1",
-    "table2",
-    "default",
-    "grids",
-    "rules",
-    "classes",
-    "peers",
-    "nystrom",
-]
 #: A data set, a repeat, and (for methods) the name of a method.
 Unit = tuple[str, int, str]
 Rows = list[dict[str, Any]]
 
 
+@dataclass(frozen=True)
+class Experiment:
+    """What is evaluated on every set and split, and the folder of its results."""
+
+    kind: str
+    evaluate: Callable[[Unit], tuple[Unit, Rows, float]]
+    #: The first split: those of the paper's tables start at 0.
+    first: int = 0
+    #: The third parts of the units of a set and split.
+    parts: Callable[[str, int], Iterable[str]] = lambda name, repeat: [""]
+
+    def units(self, names: Sequence[str], repeats: int) -> list[Unit]:
+        """Repeat by repeat, so that all sets are equally far at any stop."""
+        return [
+            (name, repeat, part)
+            for repeat in range(self.first, self.first + repeats)
+            for name in names
+            for part in self.parts(name, repeat)
+        ]
+
+
+def _if_can_fit(name: str, repeat: int) -> list[str]:
+    return [""] if protocol.can_fit(name, repeat) else []
+
+
+def _if_regression(name: str, repeat: int) -> list[str]:
+    return [""] if protocol.is_regression(name) else []
+
+
+def _if_classes(name: str, repeat: int) -> list[str]:
+    return [] if protocol.is_regression(name) else _if_can_fit(name, repeat)
+
+
+def _peers(name: str, repeat: int) -> list[str]:
+    """Methods; ours has its errors from the searches of ``default``, but for some splits."""
+    return [m for m in peers.methods(name) if repeat in peers.TIMED or m != peers.ours(name)]
+
+
 def main() -> None:
+    alone = {
+        "quick": lambda names, results: quick(),
+        "table2": lambda names, results: timing.run(names, results / "times.csv"),
+        "nystrom": lambda names, results: nystrom.run(results / "nystrom.csv"),
+    }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("experiment", choices=EXPERIMENTS)
+    parser.add_argument("experiment", choices=[*EXPERIMENTS, *alone])
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     parser.add_argument("--repeats", type=int, default=protocol.REPEATS, help="default: 30")
     parser.add_argument("--sets", nargs="+", help="data sets (default: all 18)")
     parser.add_argument("--results", type=Path, default=store.RESULTS, help="folder for results")
     options = parser.parse_args()
     names = options.sets or protocol.names()
-    if options.experiment == "quick":
-        quick()
-    elif options.experiment == "nystrom":
-        nystrom.run(options.results / "nystrom.csv")
-    elif options.experiment == "table2":
-        timing.run(names, options.results / "times.csv")
-    elif options.experiment == "table1":
-        wanted = [(name, r, "") for r in range(options.repeats) for name in names]
-        run("criteria", wanted, _criteria, options)
-    elif options.experiment == "default":
-        wanted = [(name, r, "") for r in range(options.repeats) for name in names]
-        run("selection", wanted, _selection, options)
-    elif options.experiment == "grids":
-        splits = range(grids.FIRST, grids.FIRST + options.repeats)
-        wanted = [(name, r, "") for r in splits for name in names if protocol.can_fit(name, r)]
-        run("grids", wanted, _grids, options)
-    elif options.experiment == "rules":
-        splits = range(rules.FIRST, rules.FIRST + options.repeats)
-        wanted = [(name, r, "") for r in splits for name in names if protocol.is_regression(name)]
-        run("rules", wanted, _rules, options)
-    elif options.experiment == "classes":
-        splits = range(class_rules.FIRST, class_rules.FIRST + options.repeats)
-        wanted = [
-            (name, r, "")
-            for r in splits
-            for name in names
-            if not protocol.is_regression(name) and protocol.can_fit(name, r)
-        ]
-        run("classes", wanted, _class_rules, options)
+    if options.experiment in alone:
+        alone[options.experiment](names, options.results)
     else:
-        wanted = list(_methods(names, options.repeats))
-        run("methods", wanted, _method, options)
+        experiment = EXPERIMENTS[options.experiment]
+        run(experiment, experiment.units(names, options.repeats), options)
 
 
-def _methods(names: list[str], repeats: int) -> Iterator[Unit]:
-    for repeat in range(repeats):
-        for name in names:
-            for method in peers.methods(name):
-                if repeat in peers.TIMED or method != peers.ours(name):
-                    yield name, repeat, method
-
-
-def run(
-    kind: str,
-    wanted: list[Unit],
-    evaluate: Callable[[Unit], tuple[Unit, Rows, float]],
-    options: argparse.Namespace,
-) -> None:
-    """Evaluate the units that are not done, in parallel, and store each as it comes.
-
-    They come repeat by repeat, so that all sets are equally far at any stop.
-    """
-    path = partial(_path, options.results, kind)
+def run(experiment: Experiment, wanted: list[Unit], options: argparse.Namespace) -> None:
+    """Evaluate the units that are not done, in parallel, and store each as it comes."""
+    path = partial(_path, options.results, experiment.kind)
     done = {
         store.unit_of(row)
         for name in sorted({name for name, _, _ in wanted})
@@ -127,11 +118,11 @@ def run(
     }
     waiting = [one for one in wanted if one not in done]
     print(f"{len(waiting)} of {len(wanted)} units to do")
-    store.record_machine(options.results, kind)
+    store.record_machine(options.results, experiment.kind)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     with Progress(*columns, TimeRemainingColumn()) as progress:
         bar = progress.add_task("units", total=len(waiting))
-        calls = (delayed(evaluate)(one) for one in waiting)
+        calls = (delayed(experiment.evaluate)(one) for one in waiting)
         parallel = Parallel(
             n_jobs=options.jobs, return_as="generator_unordered", pre_dispatch="n_jobs"
         )
@@ -150,6 +141,14 @@ def _criteria(one: Unit) -> tuple[Unit, Rows, float]:
     name, repeat, _ = one
     table = unit.evaluate(name, repeat)
     return one, list(summary.rows(name, repeat, table)), table.seconds
+
+
+def _script(one: Unit) -> tuple[Unit, Rows, float]:
+    name, repeat, _ = one
+    n_labels = int(protocol.load(name, repeat).is_known.sum())
+    candidates, model = protocol.script_candidates(n_labels), protocol.script_model(name)
+    table = unit.evaluate(name, repeat, candidates, model)
+    return one, list(summary.rows(name, repeat, table, with_parts=False)), table.seconds
 
 
 def _selection(one: Unit) -> tuple[Unit, Rows, float]:
@@ -204,6 +203,17 @@ def _method(one: Unit) -> tuple[Unit, Rows, float]:
         "seconds": f"{seconds:.3g}",
     }
     return one, [row], seconds
+
+
+EXPERIMENTS = {
+    "table1": Experiment("criteria", _criteria),
+    "script": Experiment("script", _script),
+    "default": Experiment("selection", _selection),
+    "grids": Experiment("grids", _grids, grids.FIRST, _if_can_fit),
+    "rules": Experiment("rules", _rules, rules.FIRST, _if_regression),
+    "classes": Experiment("classes", _class_rules, class_rules.FIRST, _if_classes),
+    "peers": Experiment("methods", _method, parts=_peers),
+}
 
 
 def quick() -> None:

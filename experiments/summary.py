@@ -15,11 +15,13 @@ from experiments.unit import CRITERIA, Table
 _TIE = 1e-9
 
 
-def rows(name: str, repeat: int, table: Table) -> Iterator[dict[str, Any]]:
-    """Rows for the results: all candidates, those of the authors' range, and by gamma_A."""
+def rows(name: str, repeat: int, table: Table, with_parts: bool = True) -> Iterator[dict[str, Any]]:
+    """Rows for the results: all candidates, and parts: from gamma_A = 1e-3 on, and by gamma_A."""
     ambient = np.array([p["ambient_penalty"] for p in table.params])
-    subsets = {"all": np.ones(ambient.shape, dtype=bool), "from 1e-3": ambient > 0.9e-3}
-    levels = {f"{level:.0e}": ambient == level for level in np.unique(ambient)}
+    subsets, levels = {"all": np.ones(ambient.shape, dtype=bool)}, {}
+    if with_parts:
+        subsets["from 1e-3"] = ambient > 0.9e-3
+        levels = {f"{level:.0e}": ambient == level for level in np.unique(ambient)}
     for j, t in enumerate(protocol.FOLDS):
         for criterion in CRITERIA:
             for subset, mask in {**subsets, **(levels if t == 10 else {})}.items():

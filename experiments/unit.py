@@ -32,10 +32,12 @@ from onefit.assembly import GraphSettings, build_factor
 from onefit.basis import KernelBasis, plane_basis
 from onefit.criteria.common import label_columns
 from onefit.criteria.exact import refit_labels
+from onefit.estimators import ManifoldEstimator
 from onefit.factors import KernelFactor
 from onefit.folds import Fold
 from onefit.graphs import Graph
 from onefit.kernels import Kernel
+from onefit.losses import Loss
 from onefit.problem import Fit, Problem
 from onefit.search.candidates import Candidate, GraphGroup, group_candidates
 from onefit.search.fold_planes import FoldPlanes
@@ -88,6 +90,7 @@ class _Unit:
     t_index: list[int]
     seed: int
     table: Table
+    loss: Loss
     #: Graphs by their settings, with the Laplacians of the folds; every kernel asks for them.
     graphs: dict[GraphSettings, tuple[Graph, list[FoldLaplacians]]] = field(default_factory=dict)
 
@@ -163,7 +166,7 @@ class _Plane:
 
     def score(self) -> None:
         """Write averages over the labels to the table."""
-        y, loss = self.unit.task.targets.values[:, 0], self.candidates[0].model._make_loss()
+        y, loss = self.unit.task.targets.values[:, 0], self.unit.loss
         rows = [c.index for c in self.candidates]
         table = self.unit.table
         for criterion, f in self.held.items():
@@ -171,17 +174,25 @@ class _Plane:
             table.losses[criterion][rows] = loss.value(y, f).mean(axis=-1)
 
 
-def _errors(y: np.ndarray, f: np.ndarray, is_regression: bool) -> np.ndarray:
-    return np.square(y - f) if is_regression else ((f > 0) != (y > 0)).astype(float)
+def _errors(y: np.ndarray, f: np.ndarray, squared: bool) -> np.ndarray:
+    return np.square(y - f) if squared else ((f > 0) != (y > 0)).astype(float)
 
 
-def evaluate(name: str, repeat: int, params: Sequence[dict] | None = None) -> Table:
-    """All figures of split number ``repeat`` of a data set."""
+def evaluate(
+    name: str,
+    repeat: int,
+    params: Sequence[dict] | None = None,
+    model: ManifoldEstimator | None = None,
+) -> Table:
+    """All figures of split number ``repeat``; of the protocol's candidates and model if not given.
+
+    Errors of the square loss are squared ones for classes, too; test errors are wrong classes.
+    """
     start = time.perf_counter()
     # Classes are signs, which subnormal decisions have, too.
     arithmetic = subnormals_as_zero() if protocol.is_regression(name) else nullcontext()
     with threadpool_limits(1), arithmetic:
-        unit, groups, geometry = _pose(name, repeat, params)
+        unit, groups, geometry = _pose(name, repeat, params, model or protocol.model(name))
         for group in groups:
             kernel = group.settings.resolve(geometry.X)
             squared = None if geometry.squared is None else geometry.squared.copy()
@@ -193,9 +204,8 @@ def evaluate(name: str, repeat: int, params: Sequence[dict] | None = None) -> Ta
     return unit.table
 
 
-def _pose(name: str, repeat: int, params: Sequence[dict] | None):
+def _pose(name: str, repeat: int, params: Sequence[dict] | None, model: ManifoldEstimator):
     data = protocol.load(name, repeat)
-    model = protocol.model(name)
     targets, sample = model._read_labels(data.X, data.y, None)
     folds, t_index = [], []
     for i, t in enumerate(protocol.FOLDS):
@@ -214,7 +224,7 @@ def _pose(name: str, repeat: int, params: Sequence[dict] | None):
     )
     task = Task(targets, sample, folds, "exact", "points", {}, None)
     groups = group_candidates(model, params)
-    unit = _Unit(data, task, folds, t_index, repeat, table)
+    unit = _Unit(data, task, folds, t_index, repeat, table, model._make_loss())
     return unit, groups, geometry_of(data.X, groups)
 
 
@@ -292,7 +302,7 @@ def _evaluate_plane(
     planes = FoldPlanes(unit.task, basis, graph, group.candidates)
     for i, fold in enumerate(unit.folds):
         ratios = _with_grams(planes.problems(fold))
-        if unit.data.is_regression:
+        if unit.loss.is_quadratic:
             _remove_points_square(plane, ratios, i)
         else:
             _remove_points(plane, ratios, fits, i)
