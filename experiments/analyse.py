@@ -283,20 +283,18 @@ def table_peers(results: pd.DataFrame) -> None:
 def table_unlabelled(results: pd.DataFrame) -> None:
     """Our default search with all rows and with the labelled ones only."""
     errors = results.pivot(index=["set", "repeat"], columns="method", values="test")
+    is_ours = results.method == results.set.map(peers.ours)
+    errors = errors.assign(ours=results[is_ours].set_index(["set", "repeat"]).test)
+    errors = errors[["onefit_labels", "ours"]].dropna()
     rows = []
     for name in order(errors):
         scale = 1.0 if protocol.is_regression(name) else 100.0
-        mine = errors.loc[name][["onefit_labels", peers.ours(name)]].dropna() * scale
-        labels, all_rows = mine.to_numpy().T
-        rows.append(
-            [
-                name,
-                f"{labels.mean():.3g} ± {labels.std(ddof=1):.2g}",
-                _cell(mine[peers.ours(name)], mine.onefit_labels),
-                f"{100 * (all_rows.mean() / labels.mean() - 1):+.0f} %",
-                str(len(mine)),
-            ]
-        )
+        mine = errors.loc[name] * scale
+        labels = mine.onefit_labels
+        cells = [f"{labels.mean():.3g} ± {labels.std(ddof=1):.2g}", _cell(mine.ours, labels)]
+        change = f"{100 * (mine.ours.mean() / labels.mean() - 1):+.0f} %"
+        rows.append([name, *cells, change, str(len(mine))])
+    rows.append(["counts", "", _counts(errors, "ours", "onefit_labels"), "", ""])
     header = ["set", "labels only", "all rows", "difference", "repeats"]
     _write("peers_unlabelled", header, rows, "methods")
 

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 from benchmarks.common import IMAGES
 
-from experiments.analyse import TITLES, criteria, order, selections, with_default
+from experiments import peers, protocol
+from experiments.analyse import METHODS, TITLES, criteria, methods, order, selections, with_default
 
 #: Okabe and Ito's colours, which the colour-blind can tell apart.
 STYLES = {
@@ -17,6 +18,15 @@ STYLES = {
     "bif_nystrom": ("#d55e00", "v"),
     "bif_leverage": ("#cc79a7", "X"),
     "default": ("#e69f00", "D"),
+}
+
+PEER_STYLES = {
+    "self_training": ("#cc79a7", "s"),
+    "label_spreading": ("#d55e00", "v"),
+    "label_propagation": ("#e69f00", "<"),
+    "graph_laplace": ("#009e73", "P"),
+    "graph_poisson": ("#56b4e9", "X"),
+    "onefit_laprls": ("#888888", "D"),
 }
 
 
@@ -67,33 +77,58 @@ def sets_figure(choices: pd.DataFrame, results: pd.DataFrame) -> None:
             continue
         means = errors[[criterion, "exact"]].dropna().groupby("set").mean().reindex(names)
         ratio = means[criterion] / means["exact"]
-        ax.plot(
-            ratio,
-            range(len(names)),
-            marker,
-            color=colour,
-            ms=7,
-            alpha=0.85,
-            label=TITLES[criterion],
-        )
-    ax.axvline(1.0, color="0.4", lw=1.0, zorder=0)
-    ax.set_yticks(range(len(names)), names)
-    ax.invert_yaxis()
-    ax.set_xscale("log")
-    ax.set_xticks([0.5, 1, 2, 5], ["0.5", "1", "2", "5"])
-    ax.minorticks_off()
-    ax.grid(axis="y", color="0.92")
+        label = TITLES[criterion]
+        ax.plot(ratio, range(len(names)), marker, color=colour, ms=7, alpha=0.85, label=label)
     ax.set_xlabel("test error relative to the choice of exact 10-fold cross-validation")
-    ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=5, frameon=False, fontsize=9)
-    ax.spines[["top", "right"]].set_visible(False)
+    _finish_by_set(ax, names, [0.5, 1, 2, 5], n_columns=5)
     fig.savefig(IMAGES / "reproduction_sets.png", dpi=150)
     plt.close(fig)
+
+
+def peers_figure(results: pd.DataFrame) -> None:
+    """Mean test errors relative to those of supervised kernels; ours with and without graph."""
+    errors = results.pivot(index=["set", "repeat"], columns="method", values="test")
+    names = order(errors)
+    fig, ax = plt.subplots(figsize=(8, 5.4), layout="constrained")
+    ratios = {}
+    for name in names:
+        base = "kernel_ridge" if protocol.is_regression(name) else "svc"
+        mine = errors.loc[name].dropna(axis="columns", how="all").dropna().mean()
+        ratios[name] = (mine / mine[base]).rename({peers.ours(name): "ours"})
+    table = pd.DataFrame(ratios).T
+    rows = range(len(names))
+    ax.hlines(rows, table.onefit_labels, table.ours, color="0.3", lw=1.2, zorder=1)
+    for method, (colour, marker) in PEER_STYLES.items():
+        ax.plot(table[method], rows, marker, color=colour, ms=7, label=METHODS[method])
+    # A ring, which shows around a point at the same place.
+    label = METHODS["onefit_labels"]
+    ax.plot(table.onefit_labels, rows, "o", color="#000000", mfc="none", ms=10, label=label)
+    ax.plot(table.ours, rows, "o", color="#000000", ms=6, label="onefit, all rows")
+    ax.set_xlabel("test error relative to SVC (classes) or KernelRidge (targets), labelled rows")
+    _finish_by_set(ax, names, [0.3, 0.5, 1, 2, 3], n_columns=4)
+    fig.savefig(IMAGES / "reproduction_peers.png", dpi=150)
+    plt.close(fig)
+
+
+def _finish_by_set(ax: plt.Axes, names: list[str], ticks: list[float], n_columns: int) -> None:
+    """Ratios on a logarithmic axis, one row for each data set."""
+    ax.axvline(1.0, color="0.4", lw=1.0, zorder=0)
+    ax.set_xscale("log")
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.minorticks_off()
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    ax.grid(axis="y", color="0.92")
+    options = {"frameon": False, "fontsize": 9}
+    ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=n_columns, **options)
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def main() -> None:
     choices, results = criteria(), selections()
     leverage_figure(choices)
     sets_figure(choices, results)
+    peers_figure(methods())
 
 
 if __name__ == "__main__":
