@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -34,9 +36,31 @@ def leverage_figure(choices: pd.DataFrame) -> None:
     """How far the criteria are from exact cross-validation, by the ambient penalty; t = 10."""
     levels = choices[(choices.t == 10) & choices.candidates.str.match(r"^1e[+-]\d+$")]
     levels = levels.assign(ambient=levels.candidates.astype(float))
+    is_target = levels.set.map(protocol.is_regression)
+    fig, axes = plt.subplots(2, 3, figsize=(11, 6.2), layout="constrained", sharex=True)
+    for row, kind, part in (
+        (axes[0], "real targets (LapRLS)", levels[is_target]),
+        (axes[1], "classes (LapSVM)", levels[~is_target]),
+    ):
+        _leverage_row(row, part)
+        row[0].set_ylabel(kind, fontsize=11)
+    titles = (
+        "distance from exact t-CV,\nrelative (median)",
+        "rank correlation with exact t-CV\n(mean)",
+        "test error of the choice,\nrelative to that of exact t-CV",
+    )
+    for ax, title in zip(axes[0], titles, strict=True):
+        ax.set_title(title, fontsize=10)
+    for ax in axes[1]:
+        ax.set_xlabel(r"ambient penalty $\gamma_A$")
+    axes[0, 1].legend(frameon=False, fontsize=9)
+    fig.savefig(IMAGES / "reproduction_leverage.png", dpi=150)
+    plt.close(fig)
+
+
+def _leverage_row(axes: Sequence[plt.Axes], levels: pd.DataFrame) -> None:
     # Each set counts once, whatever its repeats; and single test errors can be 0.
     means = levels.groupby(["criterion", "set", "ambient"]).test.mean()
-    fig, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
     for criterion, (colour, marker) in STYLES.items():
         mine = levels[levels.criterion == criterion]
         if mine.empty or criterion == "exact":
@@ -50,21 +74,11 @@ def leverage_figure(choices: pd.DataFrame) -> None:
         )
         for ax, curve in zip(axes, curves, strict=True):
             ax.plot(curve.index, curve, color=colour, marker=marker, ms=5, label=TITLES[criterion])
-    titles = (
-        "distance from exact t-CV,\nrelative (median)",
-        "rank correlation with exact t-CV\n(mean)",
-        "test error of the choice,\nrelative to that of exact t-CV",
-    )
-    for ax, title in zip(axes, titles, strict=True):
-        ax.set_title(title, fontsize=10)
+    for ax in axes:
         ax.set_xscale("log")
-        ax.set_xlabel(r"ambient penalty $\gamma_A$")
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].set_yscale("log")
     axes[2].axhline(1.0, color="0.6", lw=0.8, zorder=0)
-    axes[1].legend(frameon=False, fontsize=9)
-    fig.savefig(IMAGES / "reproduction_leverage.png", dpi=150)
-    plt.close(fig)
 
 
 def sets_figure(choices: pd.DataFrame, results: pd.DataFrame) -> None:

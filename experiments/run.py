@@ -2,7 +2,7 @@
 
     python -m experiments.run quick               # two small sets, few candidates: a minute
     python -m experiments.run table1 --jobs 2     # all criteria: 18 sets, 30 repeats, 3 values of t
-    python -m experiments.run script --repeats 10  # the candidates of one author's script
+    python -m experiments.run script --repeats 15  # the candidates of one author's script
     python -m experiments.run default --jobs 2    # our search, and plain rules of choice
     python -m experiments.run grids --repeats 10  # other default grids, on other splits
     python -m experiments.run rules --repeats 10  # graphs and rules of choice for real targets

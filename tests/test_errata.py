@@ -13,7 +13,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from fold_reference import SQUARE, Data, deal, influence, inside, laplacian, minimize
-from onefit import LapRLSRegressor, cross_val_decisions
+from onefit import LapRLSRegressor, LapSVC, cross_val_decisions
 from reference import gaussian_kernel, knn_affinity
 
 N, LABELS, FOLDS = 60, 15, 5
@@ -158,3 +158,30 @@ def test_6_the_influence_function_does_not_see_leverage(leverage):
     assert np.abs(bif - f).max() <= 1.2 * leverage * np.abs(f - y).max() + np.abs(f).max() / (l - 1)
     if leverage == 0.99:
         assert np.abs(bif - y).max() < 0.2 < np.abs(exact - y).max()
+
+
+def test_7_folds_of_unequal_size_decide_the_class_of_their_labels():
+    """Where labels say nothing of each other, f_i = c y_i is the label's own share and no more.
+
+    1/(1-t) times the derivative takes away more than all of it in folds smaller than l/t, and less
+    in larger ones. What is left, c y_i l (t/l - 1/l_i) / (t - 1), has a sign: all labels of a small
+    fold are wrong, all of a large one right. K = I, no graph, and labels on the straight part of
+    the hinge, so that H has no part in it.
+    """
+    y, ambient = np.array([0, 1, 1, 0, 1]), 10.0
+    l, signs, K = len(y), 2.0 * y - 1.0, np.eye(len(y))
+    model = LapSVC(
+        kernel="precomputed", ambient_penalty=ambient, manifold_penalty=0.0, n_neighbors=1
+    )
+    folds = [np.array([0, 1]), np.array([2, 3, 4])]
+    pairs = [(np.setdiff1d(np.arange(l), fold), fold) for fold in folds]
+    options = {"cv": pairs, "holdout": "points"}
+    share = 1.0 / (2.0 * ambient * l)
+    assert_allclose(model.fit(K, y).decision_function(K), share * signs, atol=1e-12)
+    exact = cross_val_decisions(model, K, y, criterion="exact", **options).predictions
+    bif = cross_val_decisions(model, K, y, criterion="bif", **options).predictions
+    assert_allclose(exact, 0.0, atol=1e-12)
+    for fold, sign in zip(folds, (-1.0, 1.0), strict=True):
+        left = share * l * (len(folds) / l - 1.0 / len(fold)) / (len(folds) - 1)
+        assert_allclose(bif[fold], left * signs[fold], atol=1e-12)
+        assert np.all(np.sign(bif[fold]) == sign * signs[fold])
