@@ -18,6 +18,8 @@ ENOUGH = 5
 #: Former versions of our default were compared with exact t-CV on the splits before this one, on
 #: some sets on all of them: only the others had no say in what it is.
 LOOKED_AT, ALL_LOOKED_AT = 16, ["bodyfat", "cpusmall", "splice"]
+#: Candidates of one ambient penalty.
+LEVELS = r"^1e[+-]\d+$"
 TITLES = {
     "exact": "exact t-CV",
     "newton": "Newton step",
@@ -219,6 +221,33 @@ def table_reading(choices: pd.DataFrame, candidates: str, name: str, kind: str) 
     _write(name, header, rows, kind)
 
 
+def from_levels(choices: pd.DataFrame, least: float) -> pd.DataFrame:
+    """Test errors of the choices with gamma_A >= ``least``, from those of each gamma_A; t = 10."""
+    levels = choices[(choices.t == 10) & choices.candidates.str.match(LEVELS)]
+    levels = levels[levels.candidates.astype(float) > 0.9 * least].astype({"ties": int})
+    keys = ["set", "repeat", "criterion"]
+    tied = levels[levels.cv <= levels.groupby(keys).cv.transform("min") + 1e-9]
+    sums = tied.assign(test=tied.test * tied.ties).groupby(keys)[["test", "ties"]].sum()
+    return (sums.test / sums.ties).unstack()
+
+
+def table_large(choices: pd.DataFrame) -> None:
+    """Choices among large ambient penalties only, and what so small a grid costs exact t-CV."""
+    errors = from_levels(choices, 0.1)
+    everything = choices[(choices.t == 10) & (choices.candidates == "all")]
+    exact = everything[everything.criterion == "exact"].set_index(["set", "repeat"]).test
+    errors = errors.assign(all=exact)
+    rows = []
+    for name in order(errors):
+        mine = errors.loc[name] * (1.0 if protocol.is_regression(name) else 100.0)
+        cells = [_cell(mine[c], mine["exact"]) for c in ["all", *unit.CRITERIA]]
+        rows.append([name, *cells, str(len(mine))])
+    counts = ["" if c == "exact" else _counts(errors, c) for c in ["all", *unit.CRITERIA]]
+    rows.append(["counts", *counts, ""])
+    header = ["set", "exact t-CV, all candidates", *(TITLES[c] for c in unit.CRITERIA), "repeats"]
+    _write("reproduction_large", header, rows, "criteria")
+
+
 def table_selection(results: pd.DataFrame) -> None:
     """Our default against plain single ten-fold cross-validation on the same candidates."""
     rows = []
@@ -370,6 +399,7 @@ def main() -> None:
         table_1(choices, results, t)
     table_counts(choices, results)
     table_ranks(choices)
+    table_large(choices)
     table_reading(choices, "from 1e-3", "reproduction_from", "criteria")
     if not (script := criteria("script")).empty:
         table_reading(script, "all", "reproduction_script", "script")

@@ -10,7 +10,16 @@ import pandas as pd
 from benchmarks.common import IMAGES
 
 from experiments import peers, protocol
-from experiments.analyse import METHODS, TITLES, criteria, methods, order, selections, with_default
+from experiments.analyse import (
+    LEVELS,
+    METHODS,
+    TITLES,
+    criteria,
+    methods,
+    order,
+    selections,
+    with_default,
+)
 
 #: Okabe and Ito's colours, which the colour-blind can tell apart.
 STYLES = {
@@ -34,7 +43,7 @@ PEER_STYLES = {
 
 def leverage_figure(choices: pd.DataFrame) -> None:
     """How far the criteria are from exact cross-validation, by the ambient penalty; t = 10."""
-    levels = choices[(choices.t == 10) & choices.candidates.str.match(r"^1e[+-]\d+$")]
+    levels = choices[(choices.t == 10) & choices.candidates.str.match(LEVELS)]
     levels = levels.assign(ambient=levels.candidates.astype(float))
     is_target = levels.set.map(protocol.is_regression)
     fig, axes = plt.subplots(2, 3, figsize=(11, 6.2), layout="constrained", sharex=True)

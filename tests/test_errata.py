@@ -163,10 +163,11 @@ def test_6_the_influence_function_does_not_see_leverage(leverage):
 def test_7_folds_of_unequal_size_decide_the_class_of_their_labels():
     """Where labels say nothing of each other, f_i = c y_i is the label's own share and no more.
 
-    1/(1-t) times the derivative takes away more than all of it in folds smaller than l/t, and less
-    in larger ones. What is left, c y_i l (t/l - 1/l_i) / (t - 1), has a sign: all labels of a small
-    fold are wrong, all of a large one right. K = I, no graph, and labels on the straight part of
-    the hinge, so that H has no part in it.
+    The fold leaves nothing of it, and so no class. 1/(1-t) times the derivative takes away more
+    than all of it in folds of l_i < l/t labels, and less in larger ones. What is left,
+    c y_i l (t/l - 1/l_i) / (t - 1) with y_i = +-1, has a sign: all labels of a small fold are
+    wrong, all of a large one right. K = I, no graph, and labels on the straight part of the hinge:
+    the loss has no curvature, and the Hessian is the same for all folds.
     """
     y, ambient = np.array([0, 1, 1, 0, 1]), 10.0
     l, signs, K = len(y), 2.0 * y - 1.0, np.eye(len(y))

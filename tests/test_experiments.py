@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import os
 import sys
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from sklearn.metrics import euclidean_distances
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from onefit import LapSVC, cross_val_decisions
+from onefit import LapSVC, SemiSupervisedKFold, cross_val_decisions
 from onefit.losses import HuberizedHinge
 from reference import gaussian_kernel, knn_affinity
 
@@ -177,6 +178,37 @@ def test_candidates_of_the_script_are_its_objective():
         ]
         model = protocol.script_model("bodyfat").set_params(**params).fit(X, y)
         np.testing.assert_allclose(model.transduction_, K @ alpha, rtol=1e-5, atol=1e-8)
+
+
+def test_equal_losses_are_not_equal_classes():
+    """What docs/reproduction.md says of t-BIF on w1a, with a narrow kernel and a large penalty."""
+    if not os.environ.get("ONEFIT_DATA"):
+        pytest.skip("needs the real data sets: set ONEFIT_DATA to their directory")
+    data = protocol.load("w1a", 0)
+    known, rows = data.is_known, len(data.X)
+    [params] = [
+        p
+        for p in protocol.candidates("w1a", rows)
+        if (p["kernel_width"], p["ambient_penalty"], p["manifold_penalty"]) == (2**-10, 100, 1e-6)
+    ]
+    model = protocol.model("w1a").set_params(**params)
+    splits = list(SemiSupervisedKFold(10, shuffle=True, random_state=10).split(data.X, data.y))
+    size = np.zeros(rows, dtype=int)
+    for _, test in splits:
+        size[test] = known[test].sum()
+    size, signs = size[known], 2.0 * data.y[known] - 1.0
+    losses, wrong = {}, {}
+    for criterion in ("exact", "bif"):
+        options = {"cv": splits, "criterion": criterion, "holdout": "points"}
+        decisions = cross_val_decisions(model, data.X, data.y, **options).predictions[known]
+        losses[criterion] = HuberizedHinge(0.01).value(signs, decisions).mean()
+        wrong[criterion] = np.sign(decisions) == -signs
+    assert losses["bif"] == pytest.approx(losses["exact"], rel=1e-3)
+    assert not wrong["bif"][size == 18].any()
+    assert wrong["bif"][size == 17].mean() == pytest.approx(0.87, abs=0.01)
+    assert wrong["bif"].mean() == pytest.approx(0.60, abs=0.01)
+    minority = np.mean(signs == 1.0)  # what exact decisions, zero to rounding, come to
+    assert minority == pytest.approx(0.01, abs=0.005)
 
 
 def test_test_errors_are_those_of_fitted_models(posed):
