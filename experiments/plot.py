@@ -128,7 +128,7 @@ def peers_figure(results: pd.DataFrame) -> None:
     ax.plot(table.onefit_labels, rows, "o", color="#000000", mfc="none", ms=10, label=label)
     ax.plot(table.ours, rows, "o", color="#000000", ms=6, label="onefit, all rows")
     ax.set_xlabel("test error relative to SVC (classes) or KernelRidge (targets), labelled rows")
-    _finish_by_set(ax, names, [0.3, 0.5, 1, 2, 3], n_columns=4)
+    _finish_by_set(ax, names, [0.1, 0.2, 0.5, 1, 2, 3], n_columns=4)
     fig.savefig(IMAGES / "reproduction_peers.png", dpi=150)
     plt.close(fig)
 
