@@ -208,17 +208,21 @@ def table_reading(choices: pd.DataFrame, candidates: str, name: str, kind: str) 
         t: part[part.t == t].pivot(index=["set", "repeat"], columns="criterion", values="test")
         for t in protocol.FOLDS
     }
-    rows = []
-    for one in order(errors[10]):
-        scale = 1.0 if protocol.is_regression(one) else 100.0
-        mine = errors[10].loc[one] * scale
-        cells = [_cell(mine[c], mine["exact"]) for c in unit.CRITERIA]
-        rows.append([one, *cells, str(len(mine))])
+    rows = _rows(errors[10], list(unit.CRITERIA), "exact")
     for t in protocol.FOLDS:
         counts = ["" if c == "exact" else _counts(errors[t], c) for c in unit.CRITERIA]
         rows.append([f"t = {t}", *counts, ""])
     header = ["set", *(TITLES[c] for c in unit.CRITERIA), "repeats"]
     _write(name, header, rows, kind)
+
+
+def _rows(errors: pd.DataFrame, columns: Sequence[str], base: str) -> list[list[str]]:
+    """For each set the errors of every column against those of one, and how many repeats."""
+    rows = []
+    for name in order(errors):
+        mine = errors.loc[name] * (1.0 if protocol.is_regression(name) else 100.0)
+        rows.append([name, *(_cell(mine[c], mine[base]) for c in columns), str(len(mine))])
+    return rows
 
 
 def from_levels(choices: pd.DataFrame, least: float) -> pd.DataFrame:
@@ -237,25 +241,16 @@ def table_large(choices: pd.DataFrame) -> None:
     everything = choices[(choices.t == 10) & (choices.candidates == "all")]
     exact = everything[everything.criterion == "exact"].set_index(["set", "repeat"]).test
     errors = errors.assign(all=exact)
-    rows = []
-    for name in order(errors):
-        mine = errors.loc[name] * (1.0 if protocol.is_regression(name) else 100.0)
-        cells = [_cell(mine[c], mine["exact"]) for c in ["all", *unit.CRITERIA]]
-        rows.append([name, *cells, str(len(mine))])
-    counts = ["" if c == "exact" else _counts(errors, c) for c in ["all", *unit.CRITERIA]]
-    rows.append(["counts", *counts, ""])
+    columns = ["all", *unit.CRITERIA]
+    counts = ["" if c == "exact" else _counts(errors, c) for c in columns]
+    rows = [*_rows(errors, columns, "exact"), ["counts", *counts, ""]]
     header = ["set", "exact t-CV, all candidates", *(TITLES[c] for c in unit.CRITERIA), "repeats"]
     _write("reproduction_large", header, rows, "criteria")
 
 
 def table_selection(results: pd.DataFrame) -> None:
     """Our default against plain single ten-fold cross-validation on the same candidates."""
-    rows = []
-    for name in order(results):
-        scale = 1.0 if protocol.is_regression(name) else 100.0
-        mine = results.loc[name] * scale
-        cells = [_cell(mine[rule], mine["single"]) for rule in RULES]
-        rows.append([name, *cells, str(len(mine))])
+    rows = _rows(results, list(RULES), "single")
     ratio = results.groupby("set").mean()
     ratio = np.exp(np.log(ratio.div(ratio["single"], axis=0)).mean())
     cells = [f"{ratio[rule]:.3f}" for rule in RULES]

@@ -16,7 +16,7 @@ from sklearn.metrics import euclidean_distances
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from onefit import LapSVC, SemiSupervisedKFold, cross_val_decisions
+from onefit import LapSVC, cross_val_decisions
 from onefit.losses import HuberizedHinge
 from reference import gaussian_kernel, knn_affinity
 
@@ -185,30 +185,33 @@ def test_equal_losses_are_not_equal_classes():
     if not os.environ.get("ONEFIT_DATA"):
         pytest.skip("needs the real data sets: set ONEFIT_DATA to their directory")
     data = protocol.load("w1a", 0)
-    known, rows = data.is_known, len(data.X)
+    known = data.is_known
     [params] = [
         p
-        for p in protocol.candidates("w1a", rows)
+        for p in protocol.candidates("w1a", len(data.X))
         if (p["kernel_width"], p["ambient_penalty"], p["manifold_penalty"]) == (2**-10, 100, 1e-6)
     ]
+    table, t = unit.evaluate("w1a", 0, [params]), protocol.FOLDS.index(10)
+    assert table.losses["bif"][0, t] == pytest.approx(table.losses["exact"][0, t], rel=1e-3)
+    assert table.errors["exact"][0, t] == pytest.approx(0.01, abs=0.005)
+    assert table.errors["bif"][0, t] == pytest.approx(0.60, abs=0.01)
+
+    folds = protocol.folds(data, known, 10, 0)
     model = protocol.model("w1a").set_params(**params)
-    splits = list(SemiSupervisedKFold(10, shuffle=True, random_state=10).split(data.X, data.y))
-    size = np.zeros(rows, dtype=int)
-    for _, test in splits:
-        size[test] = known[test].sum()
-    size, signs = size[known], 2.0 * data.y[known] - 1.0
-    losses, wrong = {}, {}
-    for criterion in ("exact", "bif"):
-        options = {"cv": splits, "criterion": criterion, "holdout": "points"}
-        decisions = cross_val_decisions(model, data.X, data.y, **options).predictions[known]
-        losses[criterion] = HuberizedHinge(0.01).value(signs, decisions).mean()
-        wrong[criterion] = np.sign(decisions) == -signs
-    assert losses["bif"] == pytest.approx(losses["exact"], rel=1e-3)
-    assert not wrong["bif"][size == 18].any()
-    assert wrong["bif"][size == 17].mean() == pytest.approx(0.87, abs=0.01)
-    assert wrong["bif"].mean() == pytest.approx(0.60, abs=0.01)
-    minority = np.mean(signs == 1.0)  # what exact decisions, zero to rounding, come to
-    assert minority == pytest.approx(0.01, abs=0.005)
+    options = {"cv": [(fold.kept_rows, fold.test_rows) for fold in folds], "holdout": "points"}
+    bif = cross_val_decisions(model, data.X, data.y, criterion="bif", **options).predictions
+    wrong = np.sign(bif) != 2 * data.y - 1
+    for size, share in ((18, 0.0), (17, 0.87)):
+        labels = [fold.test_rows[known[fold.test_rows]] for fold in folds]
+        inside = np.concatenate([rows for rows in labels if len(rows) == size])
+        assert wrong[inside].mean() == pytest.approx(share, abs=0.01)
+
+
+def test_choices_among_large_penalties_are_made_from_those_of_each():
+    choices = analyse.criteria()
+    known = choices[(choices.t == 10) & (choices.candidates == "from 1e-3")]
+    known = known.pivot(index=["set", "repeat"], columns="criterion", values="test")
+    pd.testing.assert_frame_equal(analyse.from_levels(choices, 1e-3), known, rtol=1e-4)
 
 
 def test_test_errors_are_those_of_fitted_models(posed):
